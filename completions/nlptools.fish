@@ -85,6 +85,7 @@ complete -c nlptools -n '__fish_seen_subcommand_from build-vocab' -l min-count -
 complete -c nlptools -n '__fish_seen_subcommand_from build-vocab' -l coverage -r -d 'Fraction of the characters that a SentencePiece model covers.'
 complete -c nlptools -n '__fish_seen_subcommand_from build-vocab' -l special -r -d 'Special tokens, separated by commas. words, byte-bpe: instead of <unk>,<s>,</s> or <|endoftext|>. Other kinds: in addition to their standard ones.'
 complete -c nlptools -n '__fish_seen_subcommand_from build-vocab' -l lowercase -l no-lowercase -d 'Lower-case the text; models that store this setting will also lower-case their input.'
+complete -c nlptools -n '__fish_seen_subcommand_from build-vocab' -l strip-accents -l no-strip-accents -d 'Remove combining marks from the text, now and when the model is used, as BERT\'s uncased models do (--kind wordpiece): accents and umlauts, but also vowel signs and the marks of Japanese sounds.'
 complete -c nlptools -n '__fish_seen_subcommand_from build-vocab' -l tokenizer -s t -r -a 'whitespace words 13a intl zh ja-mecab ko-mecab char bytes' -d 'Tokenizer that splits the text into words (--kind words).'
 complete -c nlptools -n '__fish_seen_subcommand_from build-vocab' -l max-lines -r -d 'Learn from a random sample of this many lines; 0: all lines.'
 complete -c nlptools -n '__fish_seen_subcommand_from build-vocab' -l threads -r -d 'CPU threads; 0: all cores available to this process. The result does not depend on it.'

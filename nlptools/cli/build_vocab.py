@@ -30,8 +30,8 @@ from nlptools.configs.text import BuildVocab
             "nlptools build-vocab --kind unigram --size 8000 -o en.model text.txt",
         ),
         (
-            "A WordPiece vocabulary for BERT",
-            "nlptools build-vocab --kind wordpiece --size 30522 --lowercase -o wp/ text.txt",
+            "A WordPiece vocabulary as that of BERT, in lower case and without accents",
+            "nlptools build-vocab --kind wordpiece --size 30522 --lowercase --strip-accents -o wp/ text.txt",
         ),
         (
             "Characters and the line end, for a language model",

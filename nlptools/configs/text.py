@@ -85,6 +85,11 @@ class BuildVocab:
     lowercase: bool = option(
         False, "Lower-case the text; models that store this setting will also lower-case their input."
     )
+    strip_accents: bool = option(
+        False,
+        "Remove combining marks from the text, now and when the model is used, as BERT's uncased models do (--kind wordpiece): "
+        "accents and umlauts, but also vowel signs and the marks of Japanese sounds.",
+    )
     tokenizer: str = option(
         "whitespace", "Tokenizer that splits the text into words (--kind words).", short="-t", metavar="NAME"
     )

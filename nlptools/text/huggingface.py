@@ -109,7 +109,7 @@ class HuggingFace:
         Returns the names of the files; `transformers.AutoTokenizer.from_pretrained(directory)` reads them.
         """
         files = _classic_files(self._tokenizer)
-        files[CONFIG] = json_bytes(self._config or default_config(self.vocab))
+        files[CONFIG] = json_bytes(self._config or {**default_config(self.vocab), **self._letters()})
         files["tokenizer.json"] = self._source.encode()
         if self._chat_template is not None:
             files[TEMPLATE] = self._chat_template
@@ -117,6 +117,14 @@ class HuggingFace:
             atomic.write_whole(Path(directory) / name, data)
         marker = [write_marker(directory, self.kind, True)] if self.lowercase else []
         return [*files, *marker]
+
+    def _letters(self) -> dict[str, bool]:
+        """For programs that read vocab.txt alone: what BERT's normalizer does to letters; nothing of other tokenizers."""
+        normalizer = json.loads(self._source).get("normalizer") or {}
+        if normalizer.get("type") != "BertNormalizer":
+            return {}
+        lower, strip = normalizer["lowercase"], normalizer["strip_accents"]
+        return {"do_lower_case": lower, "strip_accents": lower if strip is None else strip}
 
     @property
     def components(self) -> dict[str, Any]:
@@ -170,8 +178,9 @@ def from_json(path: Path, lowercase: bool = False, threads: int = 0) -> HuggingF
 def from_vocab_txt(path: Path, lowercase: bool = False) -> HuggingFace:
     """WordPiece with the vocabulary of a BERT-style vocab.txt: one token per line.
 
-    `do_lower_case` in a tokenizer_config.json beside it determines whether text is lower-cased; the default is to do so if no
-    token has an upper-case letter. Raises BundleError.
+    `do_lower_case` and `strip_accents` in a tokenizer_config.json beside it determine whether text is lower-cased, and its marks
+    removed. The default is to lower-case if no token has an upper-case letter, and to remove marks if text is lower-cased.
+    Raises BundleError.
     """
     tokens = _read(path).removeprefix("\ufeff").removesuffix("\n").split("\n")
     tokens = [token.removesuffix("\r") for token in tokens]
@@ -181,7 +190,9 @@ def from_vocab_txt(path: Path, lowercase: bool = False) -> HuggingFace:
         raise BundleError(f"{display(str(path))}: not a WordPiece vocabulary: {reason}")
     config = read_config(path.parent)
     cased = any(token != token.lower() for token in tokens if token not in BERT_SPECIAL)
-    tokenizer = wordpiece(ids, lowercase=bool(config.get("do_lower_case", not cased)))
+    lower = bool(config.get("do_lower_case", not cased))
+    strip = config.get("strip_accents")
+    tokenizer = wordpiece(ids, lower, lower if strip is None else bool(strip))
     return HuggingFace(tokenizer, str(path), config, lowercase)
 
 
@@ -204,11 +215,14 @@ def from_merges(vocab: Path, merges: Path, lowercase: bool = False) -> HuggingFa
     return HuggingFace(tokenizer, str(vocab), read_config(vocab.parent), lowercase)
 
 
-def wordpiece(ids: Mapping[str, int], lowercase: bool) -> Any:
-    """A `tokenizers.Tokenizer` equivalent to that of BERT, with the template [CLS] a [SEP] b [SEP]."""
+def wordpiece(ids: Mapping[str, int], lowercase: bool, strip_accents: bool) -> Any:
+    """A `tokenizers.Tokenizer` equivalent to that of BERT, with the template [CLS] a [SEP] b [SEP].
+
+    `strip_accents`: combining marks are removed, as published uncased models do: accents, and vowel signs of Indic scripts.
+    """
     package = tokenizers_package()
     tokenizer = package.Tokenizer(package.models.WordPiece(dict(ids), unk_token="[UNK]", max_input_chars_per_word=100))
-    tokenizer.normalizer = package.normalizers.BertNormalizer(lowercase=lowercase)
+    tokenizer.normalizer = package.normalizers.BertNormalizer(lowercase=lowercase, strip_accents=strip_accents)
     tokenizer.pre_tokenizer = package.pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = package.decoders.WordPiece(prefix="##")
     tokenizer.add_special_tokens([token for token in BERT_SPECIAL if token in ids])

@@ -223,10 +223,11 @@ def train_wordpiece(
     min_count: int = 0,
     special: Sequence[str] = (),
     lowercase: bool = False,
+    strip_accents: bool = False,
     threads: int = 0,
 ) -> Any:
-    """A WordPiece `tokenizers.Tokenizer` with the rules of BERT. The order of ids is [PAD] [UNK] [CLS] [SEP] [MASK],
-    `special`, characters by code point, merges.
+    """A WordPiece `tokenizers.Tokenizer` with the rules of BERT, see `huggingface.wordpiece`. The order of ids is [PAD] [UNK]
+    [CLS] [SEP] [MASK], `special`, characters by code point, merges.
 
     The package numbers characters in the order of a hash table, and breaks ties between merges by these numbers. The
     characters are passed as special tokens, which gives them a fixed order. Only the 1,000 most frequent ones are kept.
@@ -235,7 +236,7 @@ def train_wordpiece(
         DataError: no text, or `size` is too small for the characters in it.
     """
     package = tokenizers_package(threads)
-    final = huggingface.wordpiece({"[UNK]": 0}, lowercase)
+    final = huggingface.wordpiece({"[UNK]": 0}, lowercase, strip_accents)
     counts: Counter[str] = Counter()
     for line in lines:
         counts.update(line.split())
@@ -257,7 +258,7 @@ def train_wordpiece(
         vocab_size=size, min_frequency=min_count, special_tokens=first, show_progress=False
     )
     learner.train_from_iterator(_repeated(_shorter_words(words), {c for c in alphabet if len(c) == 1}), trainer)
-    tokenizer = huggingface.wordpiece(learner.get_vocab(with_added_tokens=True), lowercase)
+    tokenizer = huggingface.wordpiece(learner.get_vocab(with_added_tokens=True), lowercase, strip_accents)
     tokenizer.add_special_tokens([token for token in special if token not in huggingface.BERT_SPECIAL])
     return tokenizer
 

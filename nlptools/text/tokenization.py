@@ -288,6 +288,8 @@ def _check_vocab_settings(settings: BuildVocab) -> None:
         raise UsageError("-t/--tokenizer needs --kind words")
     if kind in SENTENCEPIECE_KINDS and settings.min_count:
         raise UsageError(f"--min-count cannot be combined with --kind {kind}")
+    if settings.strip_accents and kind != "wordpiece":
+        raise UsageError("--strip-accents needs --kind wordpiece")
     if any(any(c in token for c in " \t\r\n") for token in settings.special or ()):
         raise UsageError("--special: special tokens cannot contain spaces")
 
@@ -365,6 +367,7 @@ def _build_directory(lines: Iterable[str], settings: BuildVocab, directory: Path
         "threads": settings.threads,
     }
     if settings.kind == "wordpiece":
+        shared["strip_accents"] = settings.strip_accents
         trained = learning.train_wordpiece(lines, size, special=settings.special or (), **shared)
     else:
         special = learning.BYTE_BPE_SPECIAL if settings.special is None else settings.special

@@ -157,7 +157,7 @@ def test_added_special_tokens(tmp_path: Path) -> None:
     pytest.importorskip("tokenizers")
     from nlptools.text.huggingface import HuggingFace, wordpiece
 
-    made = wordpiece({token: id for id, token in enumerate(BERT)}, lowercase=False)
+    made = wordpiece({token: id for id, token in enumerate(BERT)}, lowercase=False, strip_accents=False)
     made.add_special_tokens(["[ENTITY]"])
     made.add_tokens(["emoji"])
     found = vocabulary(HuggingFace(made, "made"))

@@ -427,7 +427,9 @@ def test_real_text(tmp_path: Path) -> None:
 
     letters = "abcdefghijklmnopqrstuvwxyz0123456789.,"
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *("##" + letter for letter in letters)]
-    tokenizer = HuggingFace(wordpiece({token: id for id, token in enumerate(tokens)}, lowercase=True), "made")
+    tokenizer = HuggingFace(
+        wordpiece({token: id for id, token in enumerate(tokens)}, lowercase=True, strip_accents=True), "made"
+    )
     file = str(published("enwiki_slice", "valid.txt"))
     documents = spool(streams.all_blocks([file]), tmp_path / "t", tokenizer, longest=509, sentences="auto")
     source = PretrainingBatches(documents, Layout(vocabulary(tokenizer)), [Phase(512, 4)], seed=1)

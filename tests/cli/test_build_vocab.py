@@ -95,6 +95,42 @@ def test_transformers_opens_it(call, text, tmp_path, kind, lowercase, monkeypatc
         assert (ids[0], ids[2], ids[-1]) == (2, 3, 3)
 
 
+MARKED = [
+    "ÄRGER ärger Čaj čaj",
+    "नमस्ते दुनिया",  # vowel signs and a virama
+    "ぱん ぼうし パン",  # sound marks, composed and not
+    "สวัสดี ชื่อ",
+    "Tiếng Việt naïve",
+    "שָׁלוֹם مَرْحَبًا",
+]
+
+
+def test_wordpiece_in_lower_case_keeps_the_marks_of_letters(call, tmp_path, monkeypatch):
+    """Also in other programs that read the directory, or its vocab.txt with its tokenizer_config.json alone."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    text = "".join(f"{line}\n" for line in MARKED)
+    learn = ("build-vocab", "--kind", "wordpiece", "--size", "300", "--lowercase")
+    assert call(*learn, "-o", "kept", stdin=text * 9).code == 0
+    said = call("tokenize", "-t", "kept", stdin=text)
+    joined = call("tokenize", "-t", "kept", "--decode", stdin=said.out)
+    assert joined.text == text.lower() and "[UNK]" not in said.text
+    assert call(*learn, "--strip-accents", "-o", "stripped", stdin=text * 9).code == 0
+    stripped = call("tokenize", "-t", "stripped", stdin="ÄRGER ärger Čaj Việt दु\n").text
+    assert "".join(stripped.replace("##", "").split()) == "argerargercajvietद"
+    assert call("build-vocab", "--kind", "bpe", "--strip-accents", "-o", "x", stdin=text).code == 2
+    transformers = pytest.importorskip("transformers")
+    for name in ("kept", "stripped"):
+        theirs = transformers.AutoTokenizer.from_pretrained(str(tmp_path / name))
+        ours = [
+            [int(id) for id in row.split()] for row in call("tokenize", "-t", name, "--to", "ids", stdin=text).lines
+        ]
+        assert theirs(MARKED, add_special_tokens=False)["input_ids"] == ours
+        (tmp_path / name / "tokenizer.json").unlink()
+        assert [
+            [int(id) for id in row.split()] for row in call("tokenize", "-t", name, "--to", "ids", stdin=text).lines
+        ] == ours
+
+
 @pytest.mark.parametrize("kind", ["words", *PIECES, *DIRECTORIES])
 @pytest.mark.parametrize("stdin", [b"", b" \n\n"])
 def test_no_training_data(call, tmp_path, kind, stdin):

@@ -59,7 +59,9 @@ def test_an_empty_sentence_hands_its_beginning_on(tmp_path: Path) -> None:
     pytest.importorskip("tokenizers")
     from nlptools.text.huggingface import HuggingFace, wordpiece
 
-    tokenizer = HuggingFace(wordpiece({word: id for id, word in enumerate(WORDS)}, lowercase=False), "made")
+    tokenizer = HuggingFace(
+        wordpiece({word: id for id, word in enumerate(WORDS)}, lowercase=False, strip_accents=False), "made"
+    )
     nothing = "\x01"  # which BERT's tokenizer drops
     blocks = [Block("x", 1, ["a", "", nothing]), Block("x", 4, [nothing, "b", nothing, "c", "", nothing, ""])]
     for threads in (1, 8):  # words looked up, and not

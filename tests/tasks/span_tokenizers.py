@@ -23,7 +23,7 @@ def letters() -> Tokenizer:
     alphabet = "abcdefghijklmnopqrstuvwxyz"
     tokens = [*SPECIAL, *alphabet, *(f"##{letter}" for letter in alphabet)]
     ids = {token: number for number, token in enumerate(tokens)}
-    return huggingface.HuggingFace(huggingface.wordpiece(ids, lowercase=True), "letters")
+    return huggingface.HuggingFace(huggingface.wordpiece(ids, lowercase=True, strip_accents=True), "letters")
 
 
 def encoding(tokenizer: Tokenizer, max_length: int = 384, marks: Marks | None = None) -> Encoding:

@@ -19,7 +19,9 @@ from nlptools.text.huggingface import BERT_SPECIAL, HuggingFace, wordpiece  # no
 
 PIECES = [*string.ascii_letters, *".,!'[]σςΣéе中本1", "the", "un", "play", "##ing", "##s", "##able", "##σ", "##1"]
 IDS = {token: id for id, token in enumerate([*BERT_SPECIAL, *PIECES, *("##" + c for c in string.ascii_letters)])}
-TOKENIZERS = {lower: HuggingFace(wordpiece(IDS, lowercase=lower), "made") for lower in (True, False)}
+TOKENIZERS = {
+    lower: HuggingFace(wordpiece(IDS, lowercase=lower, strip_accents=lower), "made") for lower in (True, False)
+}
 TEXT = st.text(
     st.sampled_from("abTHEing playsun  .,!-(\"'\t\u00a0\u2028\u3000\x01\x85\x1c\u0301é中本Σς1\u200b\ufffd\ud800")
 ) | st.lists(
@@ -43,7 +45,7 @@ def test_the_ids_are_the_tokenizers_own(parts: list[list[str]], lower: bool) -> 
 def test_a_separator_that_text_can_become() -> None:
     """A special token that is a word: text in upper case becomes it, too."""
     made = package.Tokenizer(package.models.WordPiece({"[UNK]": 0, "end": 1, "a": 2, "##a": 3}, unk_token="[UNK]"))
-    made.normalizer = package.normalizers.BertNormalizer(lowercase=True)
+    made.normalizer = package.normalizers.BertNormalizer(lowercase=True, strip_accents=True)
     made.pre_tokenizer = package.pre_tokenizers.BertPreTokenizer()
     made.add_special_tokens(["end"])
     tokenizer = HuggingFace(made, "made", {"sep_token": "end"})
@@ -64,15 +66,15 @@ def test_it_forgets_when_it_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_which_tokenizers_it_fits() -> None:
     assert fits(TOKENIZERS[True])
-    assert not fits(HuggingFace(wordpiece(IDS, lowercase=False), "made", lowercase=True))
+    assert not fits(HuggingFace(wordpiece(IDS, lowercase=False, strip_accents=False), "made", lowercase=True))
     assert not fits(tokenizers.load("whitespace", Vocab(["a"])))
-    greedy = wordpiece(IDS, lowercase=True)
+    greedy = wordpiece(IDS, lowercase=True, strip_accents=True)
     greedy.add_special_tokens([package.AddedToken("[E]", lstrip=True)])
     assert not fits(HuggingFace(greedy, "made"))
-    spaced = wordpiece(IDS, lowercase=True)
+    spaced = wordpiece(IDS, lowercase=True, strip_accents=True)
     spaced.add_special_tokens(["[New York]"])
     assert not fits(HuggingFace(spaced, "made"))
-    other = wordpiece(IDS, lowercase=True)
+    other = wordpiece(IDS, lowercase=True, strip_accents=True)
     other.pre_tokenizer = package.pre_tokenizers.Metaspace()
     assert not fits(HuggingFace(other, "made"))
     plain = package.Tokenizer(package.models.BPE({"a": 0}, []))
