@@ -34,7 +34,8 @@ On a pipe, and with files: input is JSON lines with the message of the user unde
 each, with "role", "content" and "finish" (eos, stop, length). A line {"reset": true} begins a new conversation, and has no
 output.
 
-When the conversation outgrows the context of the model, the oldest questions and answers leave it; the system message stays.""",
+A conversation that fits in the context of the model is read whole. When it outgrows the context, the oldest questions and answers
+leave it, and are counted; the system message stays. --strict refuses instead.""",
     examples=(
         ("Talk to a model on a terminal:", "nlptools chat smollm-instruct/"),
         (

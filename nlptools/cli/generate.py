@@ -45,8 +45,10 @@ the prompt and its options beside it or under "body"; with --json its output lin
 "body" is answered as serve answers it: it may have several prompts, or token numbers, and an unknown key is an error.
 --score-target writes the log-probability (nats) of each target and its number of tokens, separated by a tab.
 
-A prompt and its continuation may together be longer than the context of the language model. It then sees only their last
-tokens, at least half a context; after each half context of new tokens this window moves on.""",
+A prompt that fits in the context of the language model is read whole, whatever --max-new-tokens allows. A longer one loses its
+beginning, with a warning that counts the tokens; --strict refuses it (status 65). When prompt and continuation outgrow the
+context, the model goes on from the last half context, each time that the context is full; with --strict the text ends
+there.""",
     examples=(
         ("Continue a prompt:", "echo 'The import statement' | nlptools generate lm/ --top-p 0.9"),
         (
@@ -112,7 +114,8 @@ def command(
             if generate.json_input:
                 render = chat_templates.renderer(generate.chat or model, loaded.tokenizer)
             prompting = Prompting(render, loaded.tokenizer.decode)
-            batches = _batches(blocks, partial(_requests, generate=generate, prompting=prompting), size)
+            read = partial(_requests, generate=generate, prompting=prompting, check=loaded.check_request)
+            batches = _batches(blocks, read, size)
             for number, requests in batches if generate.weights is None else _quantizing(loaded, batches):
                 _continue(loaded, requests, generate, compute.seed, number, out)
             return
@@ -120,7 +123,9 @@ def command(
         translate.check_decoding(generate)
         size = 1 if lines.line_buffered else translate.window
         key = "target" if translate.score_target else "source"
-        for number, batch in _batches(blocks, partial(_items, json_input=generate.json_input, key=key), size):
+        check = partial(loaded.check_source, options=translate) if generate.strict else None
+        items = partial(_items, json_input=generate.json_input, key=key, check=check)
+        for number, batch in _batches(blocks, items, size):
             if translate.score_target:
                 _score(loaded, batch, generate, translate, out)
             else:
@@ -176,11 +181,12 @@ def _refuse(generate: Generate) -> None:
             raise UsageError(f"{flag} needs a language model")
 
 
-def _items(block: Block, json_input: bool, key: str) -> Iterator[dict[str, Any]]:
+def _items(block: Block, json_input: bool, key: str, check: Callable[[str], None] | None) -> Iterator[dict[str, Any]]:
     """The item of each line: its text under `key`, and the source under "source" where `key` is "target".
 
     Raises:
-        DataError: a line has the wrong number of fields, or a text is missing or not valid Unicode.
+        DataError: a line has the wrong number of fields, or a text is missing or not valid Unicode; or as `check`, which is
+            called with each source.
     """
     from nlptools.errors import DataError
     from nlptools.files.line_records import fields, parse_json_object
@@ -203,28 +209,43 @@ def _items(block: Block, json_input: bool, key: str) -> Iterator[dict[str, Any]]
                 raise DataError(f'expected a text under "{name}"', path=block.path, line=number)
             if json_input and not _is_text(item[name]):
                 raise DataError(f"the {name} holds half a surrogate pair", path=block.path, line=number)
+        if check is not None:
+            _at(block.path, number, check, item["source"])
         yield item
 
 
-def _requests(block: Block, generate: Generate, prompting: Prompting) -> Iterator[list[Request]]:
+def _requests(
+    block: Block, generate: Generate, prompting: Prompting, check: Callable[[Request], None]
+) -> Iterator[list[Request]]:
     """The requests of each line, one for each of its prompts: those of OpenAI's batch API may have several.
 
     Raises:
-        DataError: see `completions.requests`; or another line has several prompts.
+        DataError: see `completions.requests`; or another line has several prompts; or as `check`, with --strict.
     """
     from nlptools.errors import DataError
     from nlptools.files.line_records import parse_json_object
     from nlptools.formats.completions import Request, requests
 
     for number, line in enumerate(block.lines, block.start):
+        asked = [Request(line, generate, {"prompt": line})]
         if generate.json_input:
             record = parse_json_object(line, block.path, number)
             asked = requests(record, generate, prompting, block.path, number)
             if len(asked) > 1 and not ("custom_id" in record and generate.json):
                 raise DataError('expected one text under "prompt"', path=block.path, line=number)
-            yield asked
-        else:
-            yield [Request(line, generate, {"prompt": line})]
+        for each in asked if generate.strict else ():
+            _at(block.path, number, check, each)
+        yield asked
+
+
+def _at(path: str, line: int, check: Callable[..., None], *arguments: object) -> None:
+    """Call `check`, and raise its DataError with the place of the input."""
+    from nlptools.errors import DataError
+
+    try:
+        check(*arguments)
+    except DataError as error:
+        raise DataError(str(error), path=path, line=line) from None
 
 
 def _continue(
@@ -287,7 +308,8 @@ def _translate(
 def _score(
     loaded: Translator, items: list[dict[str, Any]], generate: Generate, translate: Translate, out: Output
 ) -> None:
-    scores = loaded.score_batch([(item["source"], item["target"]) for item in items], translate)
+    pairs = [(item["source"], item["target"]) for item in items]
+    scores = loaded.score_batch(pairs, translate, generate.strict)
     if not generate.json:
         out.write_lines([f"{score.logprob:.4f}\t{len(score.logprobs)}" for score in scores])
         return

@@ -32,6 +32,13 @@ class Chat:
     top_p: float = redefined(Generate, "top_p", 1.0)
     min_p: float = redefined(Generate, "min_p", 0.0)
     repetition_penalty: float = redefined(Generate, "repetition_penalty", 1.0)
+    strict: bool = redefined(
+        Generate,
+        "strict",
+        False,
+        "Refuse a message when the conversation is longer than the model's context, and end an answer where the context is"
+        " full. Otherwise, the oldest questions and answers leave it, and are counted.",
+    )
     stop: tuple[str, ...] = redefined(Generate, "stop", (), "End an answer before any of these texts.")
     weights: str | None = redefined(Generate, "weights", None, ROUNDED)
 
@@ -44,6 +51,7 @@ class Chat:
             top_p=self.top_p,
             min_p=self.min_p,
             repetition_penalty=self.repetition_penalty,
+            strict=self.strict,
             stop=(*self.stop, *stop),
             weights=self.weights,
         )

@@ -95,6 +95,11 @@ class Generate:
         metavar="N",
     )
     nbest: int = option(1, "Best hypotheses of the beam to write, separated by tabs.", low=1, metavar="K")
+    strict: bool = option(
+        False,
+        "Refuse prompts and sources that are longer than the model's context, and end a text where the context is full."
+        " Otherwise, they are cut and counted, and the context moves on with the text.",
+    )
     stop: tuple[str, ...] = option((), "End a continuation before any of these texts.", metavar="TEXT,...")
     match: str | None = option(
         None,

@@ -214,7 +214,13 @@ class Translate:
         choices=("bleu", "chrf"),
     )
     max_source_length: int = option(
-        0, "Cut longer sources to this many tokens, and count them; 0: the model's limit.", low=0, metavar="N"
+        0, "Maximum length of a source in tokens; 0: the model's limit, 1,024 where it has none.", low=0, metavar="N"
+    )
+    long: str = option(
+        "cut",
+        "Cut longer sources, or split them at sentences and join the outputs of the parts; they are counted. --strict refuses"
+        " them.",
+        choices=("cut", "split"),
     )
     window: int = option(2048, "Lines that are read and sorted by length together.", low=1, metavar="N")
 
@@ -230,6 +236,8 @@ class Translate:
             raise UsageError("--alignments of several outputs need --json")
         if self.score_target and (generate.count > 1 or self.mbr or self.prefix or self.alignments):
             raise UsageError("--score-target does not go with --nbest, --num-samples, --mbr, --prefix or --alignments")
+        if self.score_target and self.long == "split":
+            raise UsageError("--score-target scores whole pairs: --long split is for outputs")
         if self.coverage_penalty and generate.beam == 0:
             raise UsageError("--coverage-penalty is for beam search")
 

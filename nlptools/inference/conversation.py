@@ -44,7 +44,8 @@ class Conversation:
             on_text: called with the text of the answer as it grows, piece by piece.
 
         Raises:
-            DataError: the message alone is longer than the context, or the template does not take it.
+            DataError: the message alone is longer than the context, or with `Chat.strict` the conversation; or the template
+                does not take it.
         """
         asked = [*self.history, {"role": "user", "content": content}]
         asked, prompt = self._fitting(asked)
@@ -56,16 +57,17 @@ class Conversation:
         return answer
 
     def _fitting(self, asked: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str]:
-        """The messages without the oldest questions and answers that leave no room in the context, and their text."""
-        begin, context = len(self._first), self.model.model.max_context
-        dropped = 0
+        """The messages without the oldest questions and answers that do not fit in the context, and their text."""
+        begin, dropped = len(self._first), 0
         while True:
             prompt = self.template(asked, True)
-            length = len(self.model.tokenizer.encode(prompt)) + 1
-            if context is None or length + min(self.settings.room, context // 2) <= context:
+            last = len(asked) <= begin + 1
+            try:
+                self.model.check_prompt(prompt, self.settings, "message" if last else "conversation")
                 break
-            if len(asked) <= begin + 1:
-                raise DataError(f"the message has {length} tokens, and the context of the model is {context}")
+            except DataError:
+                if last or self.settings.strict:
+                    raise
             asked = [*asked[:begin], *asked[begin + 2 :]]
             dropped += 1
         if dropped:

@@ -24,7 +24,7 @@ from nlptools.formats.completions import Request
 from nlptools.formats.examples import Place
 from nlptools.inference import adaptation, likelihoods, scoring
 from nlptools.inference.generation import decoding
-from nlptools.inference.generation.continuation import cut
+from nlptools.inference.generation.continuation import limit, readable
 from nlptools.inference.generation.generated import Generated, as_text, continuation_text, text_ids
 from nlptools.inference.generation.matching import Spelling, TextConstraint
 from nlptools.inference.generation.pieces import OnText, Pieces
@@ -316,7 +316,8 @@ class LanguageModel:
         constraint = None
         if settings.constrains_text:
             at_start = [not self.tokenizer.decode(text_ids(self.bundle, row)) for row in ids]
-            constraint = TextConstraint(settings, self._spelling, self.bundle.eos, at_start)
+            limits = [limit(row, settings, self.model) for row in ids]
+            constraint = TextConstraint(settings, self._spelling, self.bundle.eos, at_start, limits)
         continuations = decoding.generate(
             self.model,
             ids,
@@ -357,13 +358,28 @@ class LanguageModel:
         return self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
 
     def _prompt_ids(self, prompt: str | Sequence[int], settings: Generate) -> list[int]:
+        """The tokens of a prompt: the last ones if it does not fit in the context. Raises DataError, with `settings.strict`."""
         ids = self._started(self._encoded(prompt))
-        kept = cut(ids, self.model.max_context, settings.room)
-        if len(kept) < len(ids):
-            self._warn_cut(len(ids) - len(kept))
-            if ids[0] == self.bundle.start:
-                kept[0] = self.bundle.start
-        return kept
+        lost = len(ids) - (readable(self.model, settings) or len(ids))
+        if lost <= 0:
+            return ids
+        if settings.strict:
+            self._check_length(len(ids), settings)
+        self._warn_cut(lost)
+        return [self.bundle.start, *ids[lost + 1 :]] if ids[0] == self.bundle.start else ids[lost:]
+
+    def check_prompt(self, prompt: str | Sequence[int], settings: Generate, what: str = "prompt") -> None:
+        """Raise DataError, with both numbers, for a prompt that is longer than the context; `what` is a name for it."""
+        self._check_length(len(self._started(self._encoded(prompt))), settings, what)
+
+    def check_request(self, asked: Request) -> None:
+        """Raise DataError for a request whose prompt is longer than the context."""
+        self.check_prompt(asked.prompt if asked.ids is None else asked.ids, asked.settings)
+
+    def _check_length(self, tokens: int, settings: Generate, what: str = "prompt") -> None:
+        most = readable(self.model, settings)
+        if most is not None and tokens > most:
+            raise DataError(f"the {what} has {tokens} tokens, and the context of the model has room for {most}")
 
     def _started(self, ids: list[int]) -> list[int]:
         """`ids` with the start token before them, if they need one and do not have it, as texts of chat templates do."""

@@ -15,6 +15,7 @@ from nlptools.compute.backend import Backend
 from nlptools.configs.generation import Generate
 from nlptools.configs.seq2seq import Translate
 from nlptools.errors import BundleError, DataError, display
+from nlptools.inference import source_parts
 from nlptools.inference.generation import decoding, forced
 from nlptools.inference.generation.continuation import Continuation
 from nlptools.inference.generation.stop_texts import stop_at
@@ -92,19 +93,23 @@ class Translator:
         """The outputs for some lines, those of like length decoded together; `first` is the number of the first line.
 
         `prefixes`: what each output begins with, in place of `options.prefix`. A line without tokens has empty outputs.
+
+        Raises:
+            DataError: a source or a prefix that the model cannot read; a source that is too long, with `settings.strict`.
         """
         options = options or Translate()
         settings = resolved(settings or Generate())
-        ids = self._source_ids(lines, options)
-        starts = self._prefix_ids(len(lines), options, prefixes, first)
+        parts = self._source_parts(lines, options, settings.strict)
+        ids = [part for row in parts for part in row]
+        begun = self._prefix_ids(len(lines), options, prefixes, first)
+        starts = None if begun is None else [begun[i] for i, row in enumerate(parts) for _ in row]
         outputs = decoding.translate(
             self.model,
             ids,
             settings,
             self.backend,
             eos=self.eos,
-            seed=seed,
-            first=first,
+            seeds=[(seed, first + i, *([k] if k else [])) for i, row in enumerate(parts) for k in range(len(row))],
             forbidden=self._never,
             prefixes=starts,
             coverage_penalty=options.coverage_penalty,
@@ -119,19 +124,40 @@ class Translator:
             chosen = [minimum_risk.choose([t.text for t in row], options.mbr) for row in rows]
             rows = [[row[i]] for row, i in zip(rows, chosen, strict=True)]
             outputs = [[row[i]] for row, i in zip(outputs or [], chosen, strict=True)]
-        return self._aligned(ids, outputs or [], rows) if options.alignments else rows
+        rows = self._aligned(ids, outputs or [], rows) if options.alignments else rows
+        places = iter(zip(ids, rows, strict=True))
+        return [_joined([next(places) for _ in row]) for row in parts]
 
-    def _source_ids(self, lines: Sequence[str], options: Translate) -> list[list[int]]:
+    def _source_parts(self, lines: Sequence[str], options: Translate, strict: bool) -> list[list[list[int]]]:
+        """The tokens of each source, in one part, or with `options.long` "split" in as many as it takes."""
         ids = self.source_tokenizer.encode_lines(lines, self.backend.threads)
         self.unknown.count(lines, ids)
-        most = options.max_source_length
-        if self.model.max_context is not None:  # positions, the end of the source among them
-            most = min(most or self.model.max_context, self.model.max_context - 1)
+        most = self._longest(options)
+        parts = [[row] for row in ids]
         for i, row in enumerate(ids):
-            if most and len(row) > most:
+            if len(row) <= most:
+                continue
+            if strict:
+                raise _too_long(row, most)
+            if options.long == "split":
+                parts[i] = source_parts.split(lines[i], self.source_tokenizer, most)
+                messages.warn(f"a source of {len(row)} tokens is split into {len(parts[i])}", kind="source split")
+            else:
+                parts[i] = [row[:most]]
                 messages.warn(f"a source of {len(row)} tokens is cut to {most}", kind="source cut")
-                ids[i] = row[:most]
-        return ids
+        return parts
+
+    def _longest(self, options: Translate) -> int:
+        """The most tokens of a source."""
+        most = options.max_source_length or self.model.max_context or source_parts.LIMIT
+        # positions, the end of the source among them
+        return most if self.model.max_context is None else min(most, self.model.max_context - 1)
+
+    def check_source(self, source: str, options: Translate) -> None:
+        """Raise DataError, with both numbers, for a source that is too long."""
+        ids, most = self.source_tokenizer.encode(source), self._longest(options)
+        if len(ids) > most:
+            raise _too_long(ids, most)
 
     def _prefix_ids(
         self, count: int, options: Translate, prefixes: Sequence[str] | None, first: int
@@ -168,9 +194,12 @@ class Translator:
 
     # -- scoring --------------------------------------------------------------------------------------------------
 
-    def score_batch(self, pairs: Sequence[tuple[str, str]], options: Translate | None = None) -> list[LineScore]:
+    def score_batch(
+        self, pairs: Sequence[tuple[str, str]], options: Translate | None = None, strict: bool = False
+    ) -> list[LineScore]:
         """The log-probability of each target given its source, token by token, the end included."""
-        sources = self._source_ids([source for source, _ in pairs], options or Translate())
+        options = replace(options or Translate(), long="cut")
+        sources = [row for (row,) in self._source_parts([source for source, _ in pairs], options, strict)]
         targets = self.target_tokenizer.encode_lines([target for _, target in pairs], self.backend.threads)
         both = list(zip(sources, targets, strict=True))
         scores = forced.pair_scores(self.model, both, self.backend, eos=self.eos)
@@ -184,6 +213,40 @@ def resolved(settings: Generate) -> Generate:
     if settings.beam is not None:
         return settings
     return replace(settings, beam=0 if settings.samples else max(DEFAULT_BEAM, settings.nbest))
+
+
+def _too_long(source: Sequence[int], most: int) -> DataError:
+    return DataError(f"the source has {len(source)} tokens, and at most {most} are read")
+
+
+def _joined(parts: Sequence[tuple[list[int], list[Translated]]]) -> list[Translated]:
+    """The outputs of a source, given the tokens and the outputs of each of its parts.
+
+    Texts are joined by a space. The score is the mean over the parts, and the end of the last part that was cut short counts.
+    """
+    if len(parts) == 1:
+        return parts[0][1]
+    out = []
+    for row in zip(*(outputs for _, outputs in parts), strict=True):
+        sources = itertools.accumulate((len(ids) for ids, _ in parts), initial=0)
+        targets = itertools.accumulate((len(each.tokens) for each in row), initial=0)
+        links = [
+            (source + i, target + j)
+            for source, target, each in zip(sources, targets, row)
+            for i, j in each.alignment or ()
+        ]
+        scores = [each.score for each in row if each.score is not None]
+        out.append(
+            Translated(
+                " ".join(each.text for each in row if each.text),
+                sum(scores) / len(scores) if scores else None,
+                next((each.finish for each in reversed(row) if each.finish not in ("eos", "empty")), "eos"),
+                [token for each in row for token in each.tokens],
+                [value for each in row for value in each.logprobs],
+                None if row[0].alignment is None else links,
+            )
+        )
+    return out
 
 
 def _tokens(loaded: bundle.Bundle) -> tuple[Any, ...]:

@@ -88,6 +88,22 @@ def test_the_oldest_messages_leave_the_context(model: Path, capfd: Any) -> None:
     assert talking.history == before
 
 
+def test_a_conversation_that_fits_is_read_whole(model: Path, capfd: Any) -> None:
+    """The context has 512 bytes, however long an answer may be; `strict` refuses where messages would leave."""
+    for strict in (False, True):
+        talking = conversation(model, max_new_tokens=400, stop=("a", "b", "c"), strict=strict)
+        for n in range(5):
+            talking.ask(f"{n}" * 30)
+        assert len(talking.history) == 10 and capfd.readouterr().err == ""
+        if strict:
+            with pytest.raises(DataError, match=r"the conversation has 7\d\d tokens"):
+                talking.ask("x" * 250)
+            assert len(talking.history) == 10
+            talking.reset()
+        assert len(talking.ask("x" * 250).text) < 1
+        assert ("left the context" in capfd.readouterr().err) != strict
+
+
 def test_commands_of_a_terminal(model: Path, tmp_path: Path, capfd: Any) -> None:
     talking, written = conversation(model), []
     path = tmp_path / "saved.jsonl"

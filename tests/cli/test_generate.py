@@ -169,7 +169,7 @@ def test_a_prompt_too_long_is_cut_aloud(call: Run, words: Path, letters: Path) -
     long = " ".join(f"w{i % 44}" for i in range(50))
     done = call("generate", words, *SHORT, "--temperature", 0, "--json", stdin=f"{long}\nw1\n")
     assert done.code == 0 and done.err == (
-        "nlptools generate: warning: prompt cut by 35 tokens on the left to fit the context of 24\n"
+        "nlptools generate: warning: prompt cut by 27 tokens on the left to fit the context of 24\n"
     )
     whole, _ = records(done)
     assert whole["prompt"] == long and len(whole["continuations"][0]["text"].split()) <= 8
@@ -177,6 +177,37 @@ def test_a_prompt_too_long_is_cut_aloud(call: Run, words: Path, letters: Path) -
     assert done.err.count("warning: prompt cut by") == 3 and "prompt cut: 7 more" in done.err
     done = call("generate", letters, *SHORT, stdin="é" * 1_000_000 + "\n")
     assert done.code == 0 and "prompt cut by" in done.err and done.out.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("more", [("--temperature", 0), ("--beam", 2), ("--contrastive", 0.5, "--top-k", 3)])
+def test_a_prompt_that_fits_is_read_whole_whatever_may_follow(call: Run, words: Path, more: tuple[object, ...]) -> None:
+    prompt = " ".join(f"w{i}" for i in range(20))
+    texts = []
+    for limit in (2, 8, 24, 60):
+        lengths = ("--max-new-tokens", limit, "--min-new-tokens", limit)
+        done = call("generate", words, *lengths, *more, "--json", "--logprobs", stdin=prompt + "\n")
+        assert (done.code, done.err) == (0, "")
+        texts.append(records(done)[0]["continuations"][0]["tokens"])
+    if more[0] != "--beam":
+        assert all(texts[-1][: len(text)] == text for text in texts), "a limit is no promise"
+    assert [len(text) for text in texts] == [2, 8, 24, 60]
+
+
+def test_strict_refuses_what_would_be_cut(call: Run, words: Path) -> None:
+    """The context has 24 tokens, the start token among them."""
+    fits, long = " ".join(["w1"] * 20), " ".join(["w1"] * 24)
+    options = ("--strict", "--max-new-tokens", 50, "--min-new-tokens", 50, "--temperature", 0)
+    done = call("generate", words, *options, stdin=f"{fits}\n\n{long}\n")
+    assert done.code == 65 and [len(line.split()) for line in done.lines] == [3, 23]
+    message = "the prompt has 25 tokens, and the context of the model has room for 24"
+    assert done.err == f"nlptools generate: <stdin>:3: {message}\n"
+    done = call("generate", words, *options, "--beam", 2, "--stream", stdin=f"{fits}\n")
+    assert done.code == 2
+    done = call("generate", words, *options, "--beam", 2, stdin=f"{fits}\n")
+    assert len(done.lines[0].split()) == 3
+    requests = f'{{"prompt": "{fits}", "contrastive": 0.5, "top_k": 2}}\n{{"prompt": "{long}"}}\n'
+    done = call("generate", words, *options, "--json-input", stdin=requests)
+    assert done.code == 65 and len(done.lines[0].split()) == 2 and f"<stdin>:2: {message}" in done.err
 
 
 # -- stop texts, streams, escapes -------------------------------------------------------------------------------------

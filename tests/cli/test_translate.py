@@ -136,6 +136,33 @@ def test_lengths_and_repetition(call: Run, turns: Path) -> None:
     assert "a source of 3 tokens is cut to 2" in cut.err and "source cut: 4 more" in cut.err
 
 
+def test_a_long_source_is_cut_split_or_refused(call: Run, turns: Path) -> None:
+    """`turns` writes the letters of its source in the opposite order."""
+    source, limit = "a b c d e f g h i j a b c d", ("--max-source-length", 4)
+    done = call("generate", turns, *limit, "--long", "split", stdin=f"a b\n{source}\nd c\n")
+    parts = generate(call, turns, stdin="a b c\nd e f g\nh i j\na b c d\n").lines
+    assert done.lines == ["b a", " ".join(parts), "c d"]
+    assert done.err == "nlptools generate: warning: a source of 14 tokens is split into 4\n"
+    [row] = records(call("generate", turns, *limit, "--long", "split", "--json", "--alignments", stdin=source + "\n"))
+    links = row["translations"][0]["alignment"]
+    assert [target for _, target in links] == list(range(14)) and max(place for place, _ in links) > 9
+    done = call("generate", turns, *limit, "--strict", stdin=f"a b\n{source}\n")
+    assert done.code == 65 and done.lines == ["b a"]
+    assert done.err == "nlptools generate: <stdin>:2: the source has 14 tokens, and at most 4 are read\n"
+    done = call("generate", turns, "--max-new-tokens", 1, "--beam", 1, stdin="a " * 100_000 + "\n")
+    assert done.code == 0 and "a source of 100000 tokens is cut to 1024" in done.err
+
+
+def test_parts_of_a_source_have_random_numbers_of_their_own(call: Run, learner: Path) -> None:
+    how = ("--temperature", 2, "--seed", 3, "--long", "split", "--max-source-length", 4)
+    long, next_line = "a b c d a b c d a b c d", "a b c d"
+    found = [
+        call("generate", learner, *how, *more, stdin=f"{first}\n{next_line}\n").lines
+        for first, more in ((long, ()), (long, ("--batch-size", 1)), ("a", ()))
+    ]
+    assert found[0] == found[1] and found[0][1] == found[2][1]
+
+
 def test_a_given_beginning(call: Run, turns: Path) -> None:
     assert generate(call, turns, "--prefix", "c b", stdin="a b c\n").lines == ["c b a"]
     forced = generate(call, turns, "--prefix", "a", stdin="a b c\nd\n\n").lines

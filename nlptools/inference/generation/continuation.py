@@ -50,51 +50,74 @@ class Opening:
 
 @dataclass(frozen=True)
 class SlidingWindow:
-    """What a language model sees of rows that outgrow its context: the last tokens, see `cut`.
+    """What a language model sees of rows, prompt and new tokens: the whole row while it fits in the context.
 
-    The window of a row moves on each time that half a context of new tokens is full, and the model reads it again. It depends
-    on the row's own tokens alone.
+    A row that outgrows the context is read again from its last half context on, each time that its window is full. The window
+    depends on the number of the row's tokens alone.
     """
 
     model: LanguageModel
     context: int
-    room: int
     backend: Backend
 
+    @property
+    def _half(self) -> int:
+        return max(1, self.context // 2)
+
+    def _grown(self, length: int) -> int | None:
+        """The number of tokens since the window of a row moved last; None: the whole row fits."""
+        over = length - self.context - 1
+        return None if over < 0 else over % (self.context - self._half + 1)
+
+    def of(self, row: Sequence[int]) -> list[int]:
+        """The tokens of a row that the model sees."""
+        grown = self._grown(len(row))
+        return list(row) if grown is None else list(row)[-self._half - grown :]
+
     def moved(self, prompt: Sequence[int], new: Sequence[int]) -> list[int] | None:
-        """The new window of a row, if it moves on now and the row is longer than it; else None."""
-        if len(new) % (self.context - self.context // 2):
-            return None
-        row = [*prompt, *new]
-        window = cut(row, self.context, self.room - len(new))
-        return None if len(window) == len(row) else window
+        """The new window of a row, if its last token has no room in the one before; else None."""
+        return self.of([*prompt, *new]) if self._grown(len(prompt) + len(new)) == 0 else None
 
     def read_again(self, prompts: Sequence[Sequence[int]], new: np.ndarray) -> tuple[Tensor, Any] | None:
-        """The logits and the state after each row, if the windows move on now and a row is longer than its window; else None.
+        """The logits and the state after each row, if the window of one moves on now; else None.
 
         Args:
             prompts: the prompt of each row.
             new: the new tokens of each row, of the same number.
         """
-        step = new.shape[1]
-        if all(self.moved(prompt, ids) is None for prompt, ids in zip(prompts, new.tolist(), strict=True)):
+        if all(self._grown(len(prompt) + new.shape[1]) != 0 for prompt in prompts):
             return None
-        rows = [[*prompt, *ids] for prompt, ids in zip(prompts, new.tolist(), strict=True)]
-        windows = [cut(row, self.context, self.room - step) for row in rows]
-        return read(self.model, windows, min(self.context, self.room - step), self.backend)
+        rows = [self.of([*prompt, *ids]) for prompt, ids in zip(prompts, new.tolist(), strict=True)]
+        return read(self.model, rows, self.context, self.backend)
 
 
-def cut(row: Sequence[int], context: int | None, new: int) -> list[int]:
-    """The last tokens of a row, so that there is room for `new` more in the context, but not less than half of it."""
-    return list(row) if context is None else list(row)[-max(context - new, context // 2, 1) :]
+def readable(model: LanguageModel, settings: Generate) -> int | None:
+    """The most tokens of a row that a language model can read before the next one is chosen; None: no limit.
+
+    Contrastive search reads the candidates, too.
+    """
+    context = model.max_context
+    return context if context is None or settings.contrastive is None else max(1, context - 1)
 
 
-def prefill(model: LanguageModel, prompts: list[list[int]], settings: Generate, backend: Backend) -> Opening:
-    """A language model's state after prompts, none of them empty, and the logits that follow."""
+def limit(prompt: Sequence[int], settings: Generate, model: LanguageModel) -> int:
+    """The most new tokens after a prompt. With `settings.strict`, they fit in the context with it; a prompt that fills the
+    context has one.
+    """
+    context = readable(model, settings)
+    if context is None or not settings.strict:
+        return settings.room
+    return min(settings.room, max(1, context - len(prompt)))
+
+
+def prefill(
+    model: LanguageModel, prompts: list[list[int]], limits: list[int], settings: Generate, backend: Backend
+) -> Opening:
+    """A language model's state after prompts, none of them empty, and the logits that follow. `limits`: see `limit`."""
     room, context = settings.room, model.max_context
     logits, state = read(model, prompts, room if context is None else min(room, context), backend)
-    window = None if context is None else SlidingWindow(model, context, room, backend)
-    return Opening(logits, state, prompts, [room] * len(prompts), window)
+    window = None if context is None else SlidingWindow(model, context, backend)
+    return Opening(logits, state, prompts, limits, window)
 
 
 def read(model: LanguageModel, rows: list[list[int]], room: int, backend: Backend) -> tuple[Tensor, Any]:

@@ -16,7 +16,14 @@ from nlptools.compute.backend import Backend
 from nlptools.configs.generation import Generate
 from nlptools.inference.generation.beam import BeamSearch
 from nlptools.inference.generation.constraints import Ban, bans
-from nlptools.inference.generation.continuation import Continuation, Watch, cut, prefill, read_sources
+from nlptools.inference.generation.continuation import (
+    Continuation,
+    Watch,
+    limit,
+    prefill,
+    read_sources,
+    readable,
+)
 from nlptools.inference.generation.contrastive import ContrastiveSearch
 from nlptools.inference.generation.samples import Samples
 from nlptools.models.contract import EncoderDecoder, LanguageModel
@@ -46,21 +53,23 @@ def generate(
     with the start token.
 
     Prompts are numbered from `first` for seeding, or have `seeds`, pairs of a seed and a number; `forbidden` tokens (unknown,
-    padding, ...) are never chosen. Prompts that leave too little room in the model's context are cut (see `cut`); a row that
-    outgrows it continues in a `SlidingWindow`.
+    padding, ...) are never chosen. Of a prompt that is longer than the model's context, the last tokens are read; a row that
+    outgrows it continues in a `SlidingWindow`, or ends there with `settings.strict`.
     """
     if settings.room == 0:
         return [[Continuation() for _ in range(settings.count)] for _ in prompts]
-    kept = [cut(prompt, model.max_context, settings.room) for prompt in prompts]
+    context = readable(model, settings)
+    kept = [list(prompt)[-(context or len(prompt)) :] for prompt in prompts]
+    limits = [limit(prompt, settings, model) for prompt in kept]
     seeds = [(seed, first + i) for i in range(len(kept))] if seeds is None else seeds
     rules = bans(settings, eos, forbidden, None, ends, constraint)
     if settings.beam:
         out: list[list[Continuation]] = []
         for begin in range(0, len(kept), settings.batch):
-            opening = prefill(model, kept[begin : begin + settings.batch], settings, backend)
+            part = slice(begin, begin + settings.batch)
+            opening = prefill(model, kept[part], limits[part], settings, backend)
             out += BeamSearch(model, opening, settings, backend, eos, rules, 0.0).run()
         return out
-    limits = [settings.room] * len(kept)
     how: dict[str, Any] = {"eos": eos, "draws": _draws(settings, seeds), "watch": watch, "rules": rules}
     kind = Samples if settings.contrastive is None else ContrastiveSearch
     return _best(kind(model, kept, limits, settings, backend, **how).run(model, settings.room), settings)
@@ -76,6 +85,7 @@ def translate(
     eos: int,
     seed: int = 1,
     first: int = 0,
+    seeds: Sequence[tuple[int, ...]] | None = None,
     forbidden: Sequence[int] = (),
     prefixes: Sequence[Sequence[int]] | None = None,
     coverage_penalty: float = 0.0,
@@ -83,10 +93,11 @@ def translate(
 ) -> list[list[Continuation]] | None:
     """`settings.count` outputs of an encoder-decoder for each source, in the order of the sources.
 
-    Sources (without end token) of like length are decoded together. They are numbered from `first` for seeding.
+    Sources (without end token) of like length are decoded together. They are numbered from `first` for seeding, or have `seeds`.
     `prefixes`: the tokens that each output has to begin with. Returns None when `stop()` turned true.
     """
     continuations: list[list[Continuation]] = [[] for _ in sources]
+    seeds = [(seed, first + i) for i in range(len(sources))] if seeds is None else seeds
     for group in _alike(sources, settings):
         if stop is not None and stop():
             return None
@@ -103,7 +114,7 @@ def translate(
         if settings.beam:
             done = BeamSearch(model, opening, settings, backend, eos, rules, coverage_penalty).run()
         else:
-            draws = _draws(settings, [(seed, first + i) for i in group])
+            draws = _draws(settings, [seeds[i] for i in group])
             empty: list[list[int]] = [[] for _ in group]
             rows = Samples(model, empty, opening.limits, settings, backend, eos=eos, draws=draws, rules=rules)
             done = _best(rows.run_opened(opening), settings)
@@ -124,8 +135,8 @@ def _alike(sources: Sequence[Sequence[int]], settings: Generate) -> Iterator[lis
         begin += size
 
 
-def _draws(settings: Generate, seeds: Sequence[tuple[int, int]]) -> list[np.random.Generator | None]:
-    """The random generator of each sample of each input, given a seed and a number for each input."""
+def _draws(settings: Generate, seeds: Sequence[tuple[int, ...]]) -> list[np.random.Generator | None]:
+    """The random generator of each sample of each input, given a seed and a number, or more, for each input."""
     return [
         np.random.default_rng([*seed, i]) if settings.temperature > 0 and settings.contrastive is None else None
         for seed in seeds

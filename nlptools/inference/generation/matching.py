@@ -45,28 +45,31 @@ class TextConstraint:
 
     Args:
         at_start: whether the text begins with the continuation of each input, so that a first space is dropped.
+        limits: the most new tokens of each input.
     """
 
-    def __init__(self, settings: Generate, spelling: Spelling, eos: int, at_start: Sequence[bool]) -> None:
+    def __init__(
+        self, settings: Generate, spelling: Spelling, eos: int, at_start: Sequence[bool], limits: Sequence[int]
+    ) -> None:
         """Raises what `TextAutomaton` raises."""
         self.text = TextAutomaton(settings.match, settings.force_words, settings.ban_words)
         self.tokens = TokenAutomaton(self.text, spelling.trie)
         self.first = TokenAutomaton(self.text, spelling.at_start)
-        self.eos, self.room, self.at_start = eos, settings.room, at_start
+        self.eos, self.at_start, self.limits = eos, at_start, limits
         self._states: dict[tuple[bool, bytes], int] = {}
 
     def __call__(self, scores: Tensor, rows: Rows) -> None:
         for row, number in enumerate(rows.inputs):
-            self._ban(scores[row], rows.ids[row], self.at_start[number])
+            self._ban(scores[row], rows.ids[row], self.at_start[number], self.limits[number])
 
-    def _ban(self, scores: Tensor, ids: np.ndarray, at_start: bool) -> None:
+    def _ban(self, scores: Tensor, ids: np.ndarray, at_start: bool, limit: int) -> None:
         """Ban tokens after the new tokens `ids` of a row, in its scores (V,)."""
         state = self.state(ids, at_start)
         after = (self.first if at_start and not len(ids) else self.tokens).after(state)
         needs = self.tokens.needs(after)
         needs[self.eos : self.eos + 1] = FAR  # it may be no token of the tokenizer
         alive = needs < FAR
-        near = needs <= self.room - len(ids) - 1
+        near = needs <= limit - len(ids) - 1
         kept = torch.zeros(len(scores), dtype=torch.bool)
         kept[: len(after)] = torch.from_numpy(near if near.any() else alive)
         # where no token leads on, the end of the text is all that is left

@@ -18,7 +18,15 @@ from torch import Tensor
 from nlptools.compute.backend import Backend
 from nlptools.configs.generation import Generate
 from nlptools.inference.generation.constraints import Ban, Rows, penalized
-from nlptools.inference.generation.continuation import Continuation, Opening, SlidingWindow, Watch, next_logits, read
+from nlptools.inference.generation.continuation import (
+    Continuation,
+    Opening,
+    SlidingWindow,
+    Watch,
+    next_logits,
+    read,
+    readable,
+)
 from nlptools.inference.generation.sampling import likeliest, sample
 from nlptools.models.contract import Decoder, LanguageModel
 
@@ -68,8 +76,8 @@ class Samples:
 
     def run(self, model: LanguageModel, room: int) -> list[Continuation]:
         """The samples of all prompts, at most `settings.batch` prompts at a time. Each has room for `room` new tokens."""
-        context = model.max_context
-        window = None if context is None else SlidingWindow(model, context, room, self.backend)
+        context = readable(model, self.settings)
+        window = None if context is None else SlidingWindow(model, context, self.backend)
         waiting = sorted(range(len(self.prompts)), key=lambda i: len(self.prompts[i]))  # the last one is next
         space = room if context is None else min(room, context)
         while self.live or waiting:

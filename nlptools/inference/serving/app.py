@@ -102,6 +102,7 @@ class _Api:
         deadline = self._deadline()
         body = await self._body(request, deadline)
         asked = self._requests(body, chat)
+        await asyncio.to_thread(self.service.check, asked)
         answer = Answer(self.service.name, asked)
         if body.get("stream"):
             queue = _Queue()
@@ -174,7 +175,7 @@ class _Api:
         elif "messages" not in body or "prompt" in body:
             raise Refused(400, 'expected "messages" and no "prompt"', "messages")
         most = self.settings.most_tokens
-        base = Generate(max_new_tokens=most if chat else min(16, most))
+        base = Generate(max_new_tokens=most if chat else min(16, most), strict=True)
         asked = completions.requests({"body": body}, base, self.service.prompting, strict=True, streams=True)
         chosen = asked[0].settings
         if chosen.room > most:

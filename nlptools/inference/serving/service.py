@@ -77,6 +77,12 @@ class Service:
         """What makes prompts of this model."""
         return completions.Prompting(self.render, None if self.generator is None else self.generator.tokenizer.decode)
 
+    def check(self, asked: Sequence[completions.Request]) -> None:
+        """Raise DataError for requests that would be refused while they are computed; safe to call from any thread."""
+        assert self.generator is not None
+        for each in asked:
+            self.generator.check_request(each)
+
     def compute(self, jobs: Sequence[Job]) -> list[Any]:
         """The results of jobs with one key: vectors and their numbers of tokens, or continuations."""
         return self._embed(jobs) if jobs[0].key == EMBED else self._generate(jobs)

@@ -17,20 +17,19 @@ from nlptools.configs.generation import Generate
 from nlptools.inference.generation.continuation import Continuation
 from nlptools.inference.generation.decoding import generate
 
-CONTEXT, STRIDE, NEW, EOS = 24, 12, 40, 1
+CONTEXT, HALF, NEW, EOS = 24, 12, 40, 1
 PROMPTS = [[EOS, *np.random.default_rng(n).integers(2, 50, n).tolist()] for n in (0, 5, 11, 30)]
 
 
 def scores(model: Any, prompt: list[int], new: list[int]) -> np.ndarray:
     """The log-probabilities (V,) of the next token.
 
-    After every half context of new tokens the window begins anew, with as many tokens as leave room for those to come until
-    then, or until the end.
+    The model sees the whole row as long as it fits. Then its window begins anew with half a context each time that it is full.
     """
-    begun = len(new) // STRIDE * STRIDE
-    kept = CONTEXT - min(STRIDE, NEW - begun)
-    window = [*prompt, *new[:begun]][-kept:] + new[begun:]
-    assert len(window) <= CONTEXT
+    row, window = [*prompt, *new], list(prompt[-CONTEXT:])
+    for token in new:
+        window = [*window, token] if len(window) < CONTEXT else [*window, token][-HALF:]
+    assert len(row) > CONTEXT or window == row
     with torch.inference_mode():
         hidden, _ = model(torch.tensor([window]))
         found: np.ndarray = torch.log_softmax(model.output.logits(hidden[0, -1]), -1).numpy()

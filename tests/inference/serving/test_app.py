@@ -340,8 +340,33 @@ def test_an_encoder_embeds_and_says_that_it_does_not_generate(service: Service) 
         assert client.get("/v1/models").json()["data"][0]["id"] == "encoder"
 
 
-def test_paths_are_no_part_of_a_request(client: TestClient, tmp_path: Path) -> None:
+def test_a_prompt_that_fits_is_read_whole_and_a_longer_one_refused(client: TestClient) -> None:
+    """The context has 24 tokens, the start token among them; an answer ends where it is full."""
+    for words in (4, 15, 22, 23):
+        prompt = " ".join(f"w{n}" for n in range(words))
+        for path, body in (
+            ("completions", {"prompt": prompt, "max_tokens": 20}),
+            ("chat/completions", {"messages": [{"role": "user", "content": prompt}]}),
+        ):
+            answer = post(client, path, ban_words=[], min_new_tokens=20, **body)
+            expected = {"prompt_tokens": words + 1, "completion_tokens": max(1, min(20, 23 - words))}
+            assert answer["usage"] == {**expected, "total_tokens": sum(expected.values())}
+            assert answer["choices"][0]["finish_reason"] == "length"
+    prompt = " ".join(["w1"] * 24)
+    for path, body in (
+        ("completions", {"prompt": prompt, "max_tokens": 1}),
+        ("completions", {"prompt": ["w1", prompt], "stream": True}),
+        ("chat/completions", {"messages": [{"role": "user", "content": prompt}]}),
+    ):
+        answer = client.post(f"/v1/{path}", json=body)
+        assert answer.status_code == 400
+        expected = "the prompt has 25 tokens, and the context of the model has room for 24"
+        assert answer.json()["error"]["message"] == expected
+
+
+def test_paths_are_no_part_of_a_request(client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What looks like a file is text."""
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "secret").write_text("w1 w2 w3", encoding="utf-8")
-    [choice] = post(client, "completions", prompt=str(tmp_path / "secret"), echo=True, **GREEDY)["choices"]
-    assert choice["text"].startswith(str(tmp_path / "secret"))
+    [choice] = post(client, "completions", prompt="./secret", echo=True, **GREEDY)["choices"]
+    assert choice["text"].startswith("./secret")
