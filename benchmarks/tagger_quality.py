@@ -117,7 +117,7 @@ def run(
     took = time.monotonic() - begin
     tagged = scratch / f"{name}.tagged"
     nlptools("predict", "--columns", out, files[1], stdout=tagged)
-    rows = map(json.loads, nlptools("evaluate", "-m", "entity-f1", "--format", "json", tagged).splitlines())
+    rows = map(json.loads, nlptools("evaluate", "-m", "entity-f1", "--to", "jsonl", tagged).splitlines())
     (value,) = (100 * row["value"] for row in rows if row["name"] == "entity-f1:f1")
     print(f"{name}: F1 {value:.2f}, {(seconds + took) / 60:.1f} minutes with the vectors", flush=True)
     return value, (seconds + took) / 60

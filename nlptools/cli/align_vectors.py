@@ -117,8 +117,8 @@ def _report(evaluation: Evaluation, precision: Precision, force: bool) -> None:
     from nlptools.metrics import report as forms
     from nlptools.metrics.significance import results
 
-    form = "json" if (precision.report or "").endswith(".jsonl") else "text"
-    report = Report(confidence=precision.confidence, seed=precision.seed, format=form)
+    form = "jsonl" if (precision.report or "").endswith(".jsonl") else "text"
+    report = Report(confidence=precision.confidence, seed=precision.seed, to=form)
     for result in results(evaluation, report.confidence, report.seed):
         interval = f" ± {result.ci:.4f}" if result.ci is not None else ""
         messages.note(f"{result.name}  {result.value:.4f}{interval}")

@@ -15,7 +15,7 @@ FORMATS = """\
 The output has a line for each value, with columns separated by tabs, without header: its name, the value, the number of
 examples, what an example is, and the signature, which records how the value was computed. With --confidence two more
 columns follow: the mean over the resamples, and half the width of the 95% interval. A name of the first column can be
-given to --metric, which then prints that value alone: entity-f1:f1. --format json writes an object per line, with name,
+given to --metric, which then prints that value alone: entity-f1:f1. --to jsonl writes an object per line, with name,
 value, count, unit, signature, interval, and, in the first object of a metric, details: the confusion matrix, counts by
 type of entity, thresholds. Its numbers are not rounded.
 

@@ -27,7 +27,7 @@ MAIN = {
     "project": "output method dims count words arrows perplexity title force seed",
     "align-vectors": "dictionary output both refine normalize test held_out force",
     "bleu": "input metrics tokenize lowercase confidence paired_bs sentence format score_only fail_under",
-    "evaluate": "metric reference average positive column scheme confidence format confusion fail_under",
+    "evaluate": "metric reference average positive column scheme confidence to confusion fail_under",
 }
 
 

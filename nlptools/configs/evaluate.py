@@ -65,7 +65,9 @@ class Source:
         None,
         "Take this column of PREDICTIONS, a name in the first line or a number from 1: of CSV, Parquet or JSON lines by"
         " suffix, else between tabs. Without it, whole lines.",
+        flag="text-column",
         metavar="NAME",
+        was={"--column": "--text-column"},
     )
     gold_column: str | None = option(None, "The same of GOLD.", metavar="NAME")
     header: bool = option(False, "The first line of PREDICTIONS names the columns.")
@@ -80,7 +82,12 @@ class Report:
 
     confidence: int = confidence()
     seed: int = option(12345, "Seed of the resamples.", low=0, high=LARGEST_SEED, metavar="N")
-    format: str = option("text", "Form of the output.", short="-f", choices=("text", "json"))
+    to: str = option(
+        "text",
+        "Output format: lines of text, or a JSON object per metric.",
+        choices=("text", "jsonl"),
+        was={"--format": "--to", "-f": "--to"},
+    )
     score_only: bool = option(False, "Print the numbers alone, without names and signatures.", short="-b")
     width: int = option(4, "Decimal places of a text's numbers.", short="-w", low=0, high=17, metavar="N")
     confusion: bool = option(False, "Also print the confusion matrix, rows gold.")
@@ -105,7 +112,8 @@ def check_taken(groups: Iterable[Sequence[Request]], *settings: Any) -> None:
         for field in fields(setting):
             taken_by = takers(field.name)
             if taken_by and getattr(setting, field.name) != field.default and not kinds.intersection(taken_by):
-                flag, expected = field.name.replace("_", "-"), ", ".join(map(title, taken_by))
+                flag = field.metadata["flag"] or field.name.replace("_", "-")
+                expected = ", ".join(map(title, taken_by))
                 raise UsageError(f"--{flag} is not for {requests[0].metric}, but for {expected}")
 
 
@@ -125,10 +133,10 @@ def check_usage(groups: Sequence[Sequence[Request]], evaluate: Evaluate, source:
         (evaluate.threshold != 1 and evaluate.null_odds is None, "--threshold belongs to --null-odds"),
         (report.report and (not single or any(request.value for request in groups[0])),
          "--report is for one metric, and all of it"),
-        (report.report and (report.confidence or report.score_only or report.format == "json" or report.confusion),
-         "--report has a form of its own: no --confidence, --score-only, --confusion or --format json"),
+        (report.report and (report.confidence or report.score_only or report.to == "jsonl" or report.confusion),
+         "--report has a form of its own: no --confidence, --score-only, --confusion or --to jsonl"),
         (report.report and evaluate.average, "--report shows all averages: no --average"),
-        (report.score_only and report.format == "json", "--score-only and --format json exclude each other"),
+        (report.score_only and report.to == "jsonl", "--score-only and --to jsonl exclude each other"),
         (report.confusion and report.score_only, "--confusion and --score-only exclude each other"),
         (report.fail_under is not None and first.metric in family.lower_is_better,
          f"--fail-under: of {first.metric}, lower values are better"),

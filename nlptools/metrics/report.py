@@ -23,11 +23,11 @@ def lines(evaluations: Sequence[Evaluation], report: Report) -> list[str]:
         for i, result in enumerate(results(evaluation, report.confidence, report.seed)):
             row = (
                 _record(evaluation, result, signature, report, bool(i))
-                if report.format == "json"
+                if report.to == "jsonl"
                 else (_fields(evaluation, result, signature, report))
             )
             rows.append(row)
-    return [*rows, *_matrices(evaluations)] if report.confusion and report.format == "text" else rows
+    return [*rows, *_matrices(evaluations)] if report.confusion and report.to == "text" else rows
 
 
 def _fields(evaluation: Evaluation, result: Result, signature: str, report: Report) -> str:

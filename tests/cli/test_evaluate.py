@@ -183,15 +183,15 @@ def test_glue(score):
 def test_columns_and_headers(score, call, write):
     gold = "id\tsentence\tlabel\n" + "".join(f"{i}\tsome 'quoted\" text\t{x}\n" for i, x in enumerate(GOLD.split()))
     predicted = "index\tprediction\n" + "".join(f"{i}\t{x}\n" for i, x in enumerate(PREDICTED.split()))
-    columns = ("--gold-column", 3, "--gold-header", "--column", 2, "--header")
+    columns = ("--gold-column", 3, "--gold-header", "--text-column", 2, "--header")
     assert score("accuracy", gold, predicted, *columns) == {"accuracy": 0.75}
     assert score("accuracy", gold, PREDICTED, *columns[:3]) == {"accuracy": 0.75}
-    done = call("evaluate", "-m", "accuracy", "-r", "gold", "--column", 2, stdin="0\t1\n0\n1\t1\n1\t1\n")
+    done = call("evaluate", "-m", "accuracy", "-r", "gold", "--text-column", 2, stdin="0\t1\n0\n1\t1\n1\t1\n")
     assert (done.code, done.out) == (65, b"")
     assert done.err == "nlptools evaluate: <stdin>:2: 1 column, expected at least 2\n"
     wrong = predicted.replace("2\t0", "2\t7")  # its fourth line
     write("gold.csv", 'text,label\n"a, b",1\nc,0\n"d\ne",0\nf,1\n')
-    named = ("--gold-column", "label", "--column", "two")
+    named = ("--gold-column", "label", "--text-column", "two")
     done = call(
         "evaluate", "-m", "accuracy", "-b", "-r", "gold.csv", *named, stdin="one\ttwo\na\t1\nb\t0\nc\t0\nd\t1\n"
     )
@@ -376,7 +376,7 @@ def test_intervals(call, write, metric, gold, predicted):
 def test_json(call, write):
     write("gold", FIVE)
     done = call(
-        "evaluate", "-m", "accuracy,f1_macro", "-r", "gold", "-f", "json", "--confidence=20", stdin=FIVE_PREDICTED
+        "evaluate", "-m", "accuracy,f1_macro", "-r", "gold", "--to", "jsonl", "--confidence=20", stdin=FIVE_PREDICTED
     )
     first, second = map(json.loads, done.lines)
     assert (first["name"], first["value"], first["count"], first["unit"]) == ("accuracy", 0.6, 5, "labels")
@@ -384,7 +384,7 @@ def test_json(call, write):
     assert second["name"] == "f1_macro" and "details" not in second
     assert second["interval"].keys() == {"mean", "half_width", "resamples", "seed"}
     assert (second["interval"]["resamples"], second["interval"]["seed"]) == (20, 12345)
-    (tags,) = map(json.loads, call("evaluate", "-m", "entity-f1:f1", "-f", "json", stdin=TAGS).lines)
+    (tags,) = map(json.loads, call("evaluate", "-m", "entity-f1:f1", "--to", "jsonl", stdin=TAGS).lines)
     assert tags["details"]["types"]["LOC"]["predicted"] == 2 and "interval" not in tags
 
 
@@ -432,8 +432,8 @@ def test_fail_under(call, write):
         (["-m", "squad", "--null-odds", "g", "-r", "g"], "--null-odds is not for squad, but for squad2"),
         (["-m", "squad2", "--threshold", "0", "-r", "g"], "--threshold belongs to --null-odds"),
         (
-            ["-m", "entity-f1", "--column", "2"],
-            "--column is not for entity-f1, but for metrics of labels or numbers, metrics of texts",
+            ["-m", "entity-f1", "--text-column", "2"],
+            "--text-column is not for entity-f1, but for metrics of labels or numbers, metrics of texts",
         ),
         (["-m", "entity-f1", "--raw", "--scheme", "iob2"], "--raw belongs to --scheme conlleval"),
         (["-m", "entity-f1", "--outside", "X"], "--outside belongs to --raw"),
@@ -629,7 +629,7 @@ def test_published_labels_and_numbers(call, write):
     share = labels.count("1") / len(labels)
     assert [float(line.split("\t")[1]) for line in done.lines] == pytest.approx([share, share], abs=1e-9)
     trial = published("sick", "SICK_trial.txt")
-    columns = ("--gold-column", 4, "--gold-header", "--column", 4, "--header")
+    columns = ("--gold-column", 4, "--gold-header", "--text-column", 4, "--header")
     done = call("evaluate", "-m", "sts-b", "-r", trial, *columns, trial)
     assert [line.split("\t")[1:3] for line in done.lines] == [["1.0000", "500"]] * 3
 

@@ -188,7 +188,7 @@ def test_what_goes_into_csv_comes_out(call: Run, tmp_path: Path) -> None:
         assert [row[:3] for row in found] == rows
         assert found[0][3:] == ["prediction", "probability"] and {row[3] for row in found[1:]} <= {"up", "down"}
         again = call("evaluate", "-m", "accuracy", "-r", "out.csv", "--gold-column", "prediction", "--delimiter", delimiter,
-                     "--column", "prediction", "out.csv")  # fmt: skip
+                     "--text-column", "prediction", "out.csv")  # fmt: skip
         assert again.code == 0 and again.lines[0].startswith("accuracy\t1.0000\t45\t"), again.err
 
 
@@ -243,7 +243,7 @@ def test_empty_lines_in_the_middle_are_skipped_as_at_the_end(
         predicted = call("predict", "m", "--columns", name)
         table = predicted.text if name.endswith("jsonl") else ""
         assert len(table.split("\n")[:-1] if table else list(csv.reader(io.StringIO(predicted.text)))[1:]) == 2
-        column = ("--gold-column", "label", "--column", "label")
+        column = ("--gold-column", "label", "--text-column", "label")
         assert call("evaluate", "-m", "accuracy", "-b", *column, "-r", name, name).lines == ["1.0000"]
 
 

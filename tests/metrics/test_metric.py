@@ -143,7 +143,7 @@ def test_a_new_metric_is_one_file_and_one_row(newcomer, call, tmp_path):
     name, value, count, unit, signature, mean, half = done.lines[0].split("\t")
     assert (name, value, count, unit) == ("length-ratio", "0.6667", "2", "lines")
     assert signature == f"unit:lines|bs:50|seed:12345|{version}" and 0.5 <= float(mean) <= 1 and float(half) > 0
-    record = json.loads(call(*arguments, "-f", "json", "--confidence", "50", stdin="ab\nab\n").text)
+    record = json.loads(call(*arguments, "--to", "jsonl", "--confidence", "50", stdin="ab\nab\n").text)
     assert (record["value"], record["details"]) == (2 / 3, {}) and record["interval"]["resamples"] == 50
     both = call("evaluate", "-m", "length-ratio,bleu", "-b", "-r", "gold", stdin="ab\nab\n")
     assert both.lines[0] == "0.6667" and len(both.lines) == 2
