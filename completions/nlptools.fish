@@ -652,6 +652,7 @@ complete -c nlptools -n '__fish_seen_subcommand_from train-ppo' -l resume -x -a 
 complete -c nlptools -n '__fish_seen_subcommand_from train-ppo' -l force -l no-force -d 'Replace a finished or different run in the output directory.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-ppo' -l track -x -a 'none tensorboard' -d 'Also send the reports to this tracker.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-ppo' -l dry-run -l no-dry-run -d 'Build everything, take two steps, of which the second is timed, report sizes and speed, and write nothing.'
+complete -c nlptools -n '__fish_seen_subcommand_from train-ppo' -l reward-timeout -r -d 'End a reward command that takes longer than this for the samples of a rollout, and the run with a checkpoint (status 65).'
 complete -c nlptools -n '__fish_seen_subcommand_from train-ppo' -l device -x -a 'auto cpu cuda mps' -d 'Device: auto, cpu, cuda, cuda:N or mps.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-ppo' -l deterministic -l no-deterministic -d 'Use only deterministic algorithms, also on a GPU and across processes; slower.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-ppo' -l seed -r -d 'Seed of all random choices.'

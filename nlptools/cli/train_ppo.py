@@ -26,7 +26,9 @@ A reward command runs once for the samples of each rollout. It reads a JSON obje
 \b
 {"prompt": "Name a color.", "completion": " Blue.", "ended": true}
 
-If it fails, writes too few lines, or something that is not a finite number, the run ends with status 65 and a checkpoint.
+If it fails, writes too few lines, or something that is not a finite number, or takes longer than --reward-timeout, the run ends
+with status 65 and a checkpoint. A signal or --max-time ends the command, too, with all processes that it has started (its process
+group): SIGTERM, and SIGKILL after a second.
 
 The output is a model directory like that of --policy, with training.json (the training record) and log.jsonl: reward (as it is
 given, also with --normalize), kl (the divergence of a sample from the reference, in nats), kl_weight, length and, for ppo,

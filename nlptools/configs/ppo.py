@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass
 from typing import ClassVar
 
-from nlptools.configs import Training, lora, option, redefined
+from nlptools.configs import Training, duration, lora, option, redefined
 from nlptools.configs.lora import LoRA
 from nlptools.errors import UsageError
 
@@ -132,6 +132,13 @@ class PPOTraining(Training):
     """Training options"""
 
     batch_size: int = option(32, "Samples per step.", low=1, metavar="N")
+    reward_timeout: str | None = option(
+        None,
+        "End a reward command that takes longer than this for the samples of a rollout, and the run with a checkpoint"
+        " (status 65).",
+        metavar="TIME",
+        check=duration,
+    )
     epochs: float = option(
         1.0,
         "Passes over the prompts, unless --steps is given; 0: no step, which saves the policy as it is.",

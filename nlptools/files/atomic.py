@@ -28,6 +28,7 @@ from nlptools.errors import StreamError, display, reason
 T = TypeVar("T")
 
 _unfinished: dict[str, int] = {}  # temporary files and directories -> process that writes them
+_groups: dict[int, int] = {}  # process groups of commands -> process that runs them
 _locks: dict[str, int] = {}  # temporary files and directories -> open descriptor that locks them
 _RANDOM = re.compile("[0-9a-f]{8}")
 _DATE = re.compile(
@@ -165,8 +166,7 @@ def _forget(temporary: str | Path) -> None:
     _unfinished.pop(name, None)
     if (handle := _locks.pop(name, None)) is not None:
         os.close(handle)
-    if not _unfinished:
-        _handle_signals(_end, signal.SIG_DFL)
+    _stop_handling()
 
 
 # -- signals --------------------------------------------------------------------------------------------------------------
@@ -182,6 +182,34 @@ def remove_on_signals(*numbers: signal.Signals) -> None:
     _signals = numbers
 
 
+@contextlib.contextmanager
+def with_group(group: int) -> Iterator[None]:
+    """Context in which a signal that ends this process also kills a process group, which this process has started."""
+    _groups[group] = os.getpid()
+    _handle_signals(signal.SIG_DFL, _end)
+    try:
+        yield
+    finally:
+        _groups.pop(group, None)
+        _stop_handling()
+
+
+def undo() -> None:
+    """What a signal does that ends this process: remove its unfinished files and kill its commands, not those of its parent."""
+    for group, process in list(_groups.items()):
+        if process == os.getpid():
+            with contextlib.suppress(OSError):
+                os.killpg(group, signal.SIGKILL)
+    for name, process in reversed(list(_unfinished.items())):
+        if process == os.getpid():
+            _remove(name)
+
+
+def _stop_handling() -> None:
+    if not _unfinished and not _groups:
+        _handle_signals(_end, signal.SIG_DFL)
+
+
 def _handle_signals(before: object, handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
     """Replace the handler `before` by `handler`; only the main thread may do so."""
     if threading.current_thread() is threading.main_thread():
@@ -191,10 +219,8 @@ def _handle_signals(before: object, handler: Callable[[int, FrameType | None], N
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    """Remove the unfinished files of this process, not those of its parent; then terminate by the signal itself."""
-    for name, process in reversed(list(_unfinished.items())):
-        if process == os.getpid():
-            _remove(name)
+    """Undo what is unfinished; then terminate by the signal itself."""
+    undo()
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
 

@@ -186,6 +186,36 @@ time.sleep(60)
     assert names(tmp_path) == ["done", "out"] and (tmp_path / "out").read_text() == "old"
 
 
+@pytest.mark.parametrize("number", ENDING)
+def test_a_signal_ends_the_commands_of_the_process(tmp_path, number):
+    code = """
+import subprocess
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # as the command line does
+atomic.remove_on_signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+line = "trap '' TERM INT HUP; sleep 60 & echo; wait"
+command = subprocess.Popen(line, shell=True, stdout=subprocess.PIPE, start_new_session=True)
+command.stdout.readline()
+with atomic.with_group(command.pid):
+    print("ready", command.pid, flush=True)
+    time.sleep(60)
+"""
+    child = start(tmp_path, "-c", "import os, signal, time\nfrom nlptools.files import atomic\n" + code)
+    assert child.stdout is not None
+    group = int(child.stdout.readline().split()[1])
+    child.send_signal(number)
+    assert child.communicate(timeout=30)[1] == b"" and child.returncode == -number
+    until = time.monotonic() + 30
+    while any(state != "Z" for state in states(group)):
+        assert time.monotonic() < until, "something of the command still runs"
+        time.sleep(0.02)
+
+
+def states(group: int) -> list[str]:
+    """The states of the processes of a group; Z: it has ended, and nobody has asked how."""
+    found = [path.read_text().rpartition(")")[2].split() for path in Path("/proc").glob("[0-9]*/stat") if path.exists()]
+    return [fields[0] for fields in found if int(fields[2]) == group]
+
+
 def test_a_forked_process_removes_nothing_of_its_parent(tmp_path):
     code = """
 atomic.remove_on_signals(signal.SIGTERM)

@@ -34,7 +34,7 @@ from nlptools.training.objective import Objective
 # Settings that may change when a run is continued: how long, how often, how fast.
 _FREE = (
     *("steps", "epochs", "max_time", "save_every", "valid_every", "log_every", "keep", "patience"),
-    *("average", "resume", "force", "track", "dry_run", "output", "threads", "compile", "device"),
+    *("average", "resume", "force", "track", "dry_run", "output", "threads", "compile", "device", "reward_timeout"),
 )
 
 

@@ -16,16 +16,17 @@ from nlptools import messages
 from nlptools.batches.source import Source
 from nlptools.batches.windows import Batch
 from nlptools.compute.backend import Backend
-from nlptools.configs import Interval, Training, duration, interval
+from nlptools.configs import Training, duration, interval
 from nlptools.errors import Diverged, NlptoolsError
 from nlptools.layers import lora
 from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.training.engine.averaging import Average, mean_weights
 from nlptools.training.engine.checkpoint import Checkpoints
+from nlptools.training.engine.due import Due
 from nlptools.training.engine.log import Log
 from nlptools.training.engine.progress import Progress
 from nlptools.training.engine.schedules import learning_rate
-from nlptools.training.engine.stop import Stop
+from nlptools.training.engine.stop import Interrupted, Stop
 from nlptools.training.objective import Objective
 
 Evaluate = Callable[[Any, Callable[[], bool]], "dict[str, float] | None"]
@@ -72,7 +73,7 @@ class Fit:
         """
         begin = time.perf_counter()
         epoch = self.source.epoch
-        batches = [next(self.batches) for _ in range(self.run.accumulate)]
+        batches = self._next_batches()
         counts = self._counts(batches)
         total = dict.fromkeys(counts, 0.0)
         for batch in batches:
@@ -106,6 +107,16 @@ class Fit:
         self.progress.tokens += int(targets)
         self.progress.seconds += time.perf_counter() - begin
         return {"loss": mean, "lr": rate, "grad_norm": norm, "targets": targets}
+
+    def _next_batches(self) -> list[Batch]:
+        """The batches of a step. If one of them cannot be had, the source is as before."""
+        before = self.source.state() if self.run.accumulate > 1 else None
+        try:
+            return [next(self.batches) for _ in range(self.run.accumulate)]
+        except (Interrupted, NlptoolsError):
+            if before is not None:
+                self.source.restore(before)
+            raise
 
     def save(self) -> None:
         """Write a checkpoint (main process only)."""
@@ -221,7 +232,8 @@ class _Loop:
     ) -> None:
         self.state, self.evaluate, self.log, self.stop, self.criterion = state, evaluate, log, stop, criterion
         run = state.run
-        self.due = {name: _Due(interval(text), state) for name, text in _intervals(run).items()}
+        intervals = {"log": run.log_every, "valid": run.valid_every, "save": run.save_every}
+        self.due = {name: Due(interval(text), state.progress, state.source) for name, text in intervals.items()}
         self.window = (time.monotonic(), state.progress.tokens)
 
     def run(self) -> Result:
@@ -235,6 +247,8 @@ class _Loop:
             if self._stop_everywhere():
                 break
             row = self._step()
+            if row is None:
+                break
             last = progress.step >= state.total
             self._check(row)
             if self.due["log"].now() or last or progress.step == 1:
@@ -253,10 +267,15 @@ class _Loop:
         finished = done and not progress.valid_pending
         return Result(progress, None if finished else self.stop.reason or "another process", finished, average)
 
-    def _step(self) -> dict[str, float]:
-        """A step; a batch that cannot be had ends the run with a checkpoint of the step before."""
+    def _step(self) -> dict[str, float] | None:
+        """A step, or None if the wait for its batches was interrupted.
+
+        A batch that cannot be had ends the run with a checkpoint of the step before.
+        """
         try:
             return self.state.step()
+        except Interrupted:
+            return None
         except NlptoolsError:
             self.state.save()
             raise
@@ -367,33 +386,3 @@ class _Loop:
         value, best = numbers[self.criterion.name], progress.best
         taken = best is None or value == best or self.criterion.better(value, best)
         return Average(steps, weights, numbers, taken)
-
-
-def _intervals(run: Training) -> dict[str, str]:
-    return {"log": run.log_every, "valid": run.valid_every, "save": run.save_every}
-
-
-class _Due:
-    """A recurring interval of steps, seconds or epochs."""
-
-    def __init__(self, every: Interval, state: Fit) -> None:
-        self.every, self.state = every, state
-        self.last_time = time.monotonic()
-        self.last_epoch = state.source.epoch
-
-    def now(self) -> bool:
-        """Whether the interval has passed since it was last due."""
-        every = self.every
-        if every.steps is not None:
-            return self.state.progress.step % every.steps == 0
-        if every.seconds is not None:
-            over = time.monotonic() - self.last_time >= every.seconds
-            if over:
-                self.last_time = time.monotonic()
-            return over
-        if every.epochs is not None:
-            epoch = self.state.source.epoch
-            over = math.floor(epoch / every.epochs + 1e-9) > math.floor(self.last_epoch / every.epochs + 1e-9)
-            self.last_epoch = epoch
-            return over
-        return False

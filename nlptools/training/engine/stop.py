@@ -8,12 +8,18 @@ import os
 import signal
 import threading
 import time
+from contextvars import ContextVar, Token
 from types import FrameType, TracebackType
 from typing import Any
 
 from nlptools import messages
+from nlptools.files import atomic
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+
+
+class Interrupted(Exception):
+    """A computation was given up because the run is asked to stop; everything is as before it."""
 
 
 class Stop:
@@ -28,6 +34,7 @@ class Stop:
         self.reason: str | None = None
         self._deadline = None if max_seconds is None else time.monotonic() + max_seconds
         self._before: dict[int, Any] = {}
+        self._outer: Token[Stop | None] | None = None
         self._signalled: int | None = None  # the write end of a pipe, to which the interpreter writes signal numbers
 
     @property
@@ -38,6 +45,7 @@ class Stop:
         return self.reason is not None
 
     def __enter__(self) -> Stop:
+        self._outer = _current.set(self)
         for number in SIGNALS:
             try:
                 self._before[number] = signal.signal(number, self._handle)
@@ -54,6 +62,8 @@ class Stop:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._outer is not None:
+            _current.reset(self._outer)
         if self._signalled is not None:
             signal.set_wakeup_fd(-1)
             os.close(self._signalled)  # ends the thread
@@ -65,6 +75,16 @@ class Stop:
         self.reason = self.reason or signal.Signals(number).name
 
 
+_current: ContextVar[Stop | None] = ContextVar("stop", default=None)
+
+
+def check() -> None:
+    """Raise Interrupted if the run of this thread is asked to stop; for computations inside of a step that take long."""
+    stop = _current.get()
+    if stop is not None and stop.requested:
+        raise Interrupted
+
+
 def _answer(signals: int) -> None:
     """Acknowledge the first of the signal numbers that arrive in the pipe `signals`; the second one ends the process."""
     acknowledged = False
@@ -73,6 +93,7 @@ def _answer(signals: int) -> None:
         if number not in SIGNALS:
             continue
         if acknowledged:
+            atomic.undo()
             ctypes.CDLL(None).signal(number, None)  # the default action; Python's own function is for the main thread
             os.kill(os.getpid(), number)
         acknowledged = True

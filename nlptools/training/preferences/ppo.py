@@ -63,7 +63,7 @@ def train_ppo(
     context = int(policy.base.model.max_context or 0)
     if settings.max_new_tokens >= context:
         raise UsageError(f"--max-new-tokens {settings.max_new_tokens}: the context of the model has {context} tokens")
-    reward = rewards.reward(settings.reward, compute)
+    reward = rewards.reward(settings.reward, compute, run.reward_timeout)
     return run_job(_PPO(settings, run, names, compute.seed, policy, reward, encoding_errors), run, compute, invocation)
 
 

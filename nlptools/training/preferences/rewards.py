@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
+import select
+import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from nlptools.batches.features import Encoding
-from nlptools.configs import Compute
+from nlptools.configs import Compute, duration
 from nlptools.configs.finetuning import Files, Predict
 from nlptools.errors import DataError, UsageError, display, reason, shown
+from nlptools.files import atomic
 from nlptools.formats.examples import Place, Ranking, TextExample, Turn
 from nlptools.inference.loading import load
 from nlptools.inference.prediction import Predictor
 from nlptools.text.chat_templates import after_answer
+from nlptools.training.engine import stop
 
 _LONGEST = 4096  # bytes of a line of a reward command that are read
+_LOOK = 0.1  # seconds after which a reward command that writes nothing is looked at
+_GRACE = 1.0  # seconds for a command to end after SIGTERM
 _HINT = "a checkpoint is saved: the same command continues"
 
 
@@ -40,11 +48,17 @@ class Reward(Protocol):
         """The reward of each sample, finite numbers. Raises DataError."""
 
 
-def reward(where: str, compute: Compute) -> Reward:
-    """The reward model in a directory, or the command `where`. Raises BundleError, UsageError for a model without rewards."""
-    if os.path.isdir(where):
-        return RewardModel(where, compute)
-    return RewardCommand(where)
+def reward(where: str, compute: Compute, timeout: str | None = None) -> Reward:
+    """The reward model in a directory, or the command `where`, which may take `timeout` for the samples of a rollout.
+
+    Raises:
+        BundleError, UsageError: a model without rewards, or with a time limit.
+    """
+    if not os.path.isdir(where):
+        return RewardCommand(where, None if timeout is None else duration(timeout))
+    if timeout is not None:
+        raise UsageError(f"--reward-timeout is for a reward command; --reward {display(where)} is a directory")
+    return RewardModel(where, compute)
 
 
 class RewardModel:
@@ -93,9 +107,12 @@ class RewardModel:
 class RewardCommand:
     """A command for the shell: it reads a JSON object a line and writes a number a line. It runs once for all samples of a
     rollout, so it need not flush its output.
+
+    It is the first of a process group of its own, which is ended where the run is asked to stop, or after `timeout` seconds.
     """
 
     command: str
+    timeout: float | None = None
 
     def __call__(self, samples: Sequence[Sample]) -> list[float]:
         """See `Reward`."""
@@ -113,19 +130,50 @@ class RewardCommand:
 
     def _run(self, samples: Sequence[Sample]) -> tuple[list[str], int, str]:
         """The lines that the command writes, at most one too many; its status, and its last line on standard error."""
+        most = len(samples) + 1
         with tempfile.TemporaryFile() as judged, tempfile.TemporaryFile() as said:
             for sample in samples:
                 judged.write(json.dumps(vars(sample), ensure_ascii=False).encode() + b"\n")
             judged.seek(0)
-            with subprocess.Popen(
-                self.command, shell=True, stdin=judged, stdout=subprocess.PIPE, stderr=said
-            ) as process:
-                assert process.stdout is not None
-                # bounded: a command that never ends its output must not fill the memory
-                lines = [line for _ in range(len(samples) + 1) if (line := process.stdout.readline(_LONGEST))]
+            process = subprocess.Popen(
+                self.command, shell=True, stdin=judged, stdout=subprocess.PIPE, stderr=said, start_new_session=True
+            )
+            with atomic.with_group(process.pid), process:
+                try:
+                    lines = self._lines(process, most)
+                finally:
+                    _end(process)
             said.seek(max(0, said.seek(0, os.SEEK_END) - _LONGEST))
             last = said.read().decode("utf-8", "replace").strip().split("\n")[-1]
-            return [line.decode("utf-8", "replace").rstrip("\n") for line in lines], process.returncode, last
+            return lines[:most], process.returncode, last
+
+    def _lines(self, process: subprocess.Popen[bytes], most: int) -> list[str]:
+        """What the process has written when it ends, or when it has written enough for `most` lines.
+
+        Raises:
+            Interrupted: the run is asked to stop.
+            DataError: it takes too long.
+        """
+        assert process.stdout is not None
+        until = math.inf if self.timeout is None else time.monotonic() + self.timeout
+        written, open_output = bytearray(), True
+        # bounded: a command that never ends its output must not fill the memory
+        while written.count(b"\n") < most and len(written) < most * _LONGEST:
+            ended = process.poll() is not None
+            if open_output and select.select([process.stdout], [], [], 0 if ended else _LOOK)[0]:
+                data = os.read(process.stdout.fileno(), 1 << 16)
+                open_output = bool(data)
+                written += data
+                continue
+            if ended:  # a process that it has left may still hold its output open
+                break
+            if not open_output:
+                time.sleep(_LOOK)
+            stop.check()
+            if time.monotonic() > until:
+                raise self._refuse(f"took longer than --reward-timeout {self.timeout:g}s")
+        whole = written.decode("utf-8", "replace").removesuffix("\n").split("\n") if written else []
+        return [line[start : start + _LONGEST] for line in whole for start in range(0, max(1, len(line)), _LONGEST)]
 
     def _number(self, line: int, text: str) -> float:
         try:
@@ -138,3 +186,13 @@ class RewardCommand:
 
     def _refuse(self, message: str) -> DataError:
         return DataError(f"the reward command {message}", hint=_HINT)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the group of a process that has not ended by itself: with SIGTERM, then with SIGKILL."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)

@@ -31,6 +31,7 @@ from nlptools.inference.generation import decoding
 from nlptools.inference.generation.continuation import Continuation
 from nlptools.inference.generation.generated import continuation_text
 from nlptools.layers import lora
+from nlptools.training.engine import stop
 from nlptools.training.preferences import advantages
 from nlptools.training.preferences.actor_critic import ActorCritic
 from nlptools.training.preferences.advantages import Scale
@@ -180,30 +181,10 @@ class Rollouts:
 
     def _draw(self) -> Rollout:
         """New samples, judged. Raises as `Reward`."""
-        settings, loaded = self.settings, self.policy.base
+        loaded = self.policy.base
         chosen = self._chosen()
         model = self.backend.for_training(self.model)  # as training computes: in 16 bits, a copy
-        learning = [] if model is self.model else [weight for weight in model.parameters() if weight.requires_grad]
-        for weight in learning:
-            weight.requires_grad_(False)  # frozen weights are packed for sampling
-        done = decoding.generate(
-            model.policy,
-            [self.prompts.ids[i] for i in chosen],
-            Generate(
-                max_new_tokens=settings.max_new_tokens,
-                num_samples=settings.group,
-                batch_size=self._together(max(len(self.prompts.ids[i]) for i in chosen)),
-            ),
-            self.backend,
-            eos=loaded.eos,
-            seed=self.seed,
-            first=self.number * len(chosen),
-            forbidden=self.policy.never,
-            # not `ends`, which takes the probabilities of all of them together: training has that of the one that was drawn
-            watch=(lambda _, new: new.ids[-1] in loaded.ends) if loaded.ends else None,
-        )
-        for weight in learning:
-            weight.requires_grad_(True)
+        done = self._sampled(model, chosen)
         pairs = [(i, _drawn(sample, loaded.eos)) for i, samples in zip(chosen, done, strict=True) for sample in samples]
         samples = [
             Sample(
@@ -216,6 +197,38 @@ class Rollouts:
         rewards = np.array(self.reward(samples), np.float64)
         features = _sequences([(self.prompts.ids[i], drawn.ids) for i, drawn in pairs])
         return self._judged(model, features, rewards, np.array([sample.ended for sample in samples]))
+
+    def _sampled(self, model: ActorCritic, chosen: Sequence[int]) -> list[list[Continuation]]:
+        """New samples of the chosen prompts. Raises Interrupted."""
+        settings, loaded = self.settings, self.policy.base
+
+        def watch(_: int, new: Continuation) -> bool:
+            # not `ends`, which takes the probabilities of all of them together: training has that of the one that was drawn
+            stop.check()
+            return new.ids[-1] in loaded.ends
+
+        learning = [] if model is self.model else [weight for weight in model.parameters() if weight.requires_grad]
+        for weight in learning:
+            weight.requires_grad_(False)  # frozen weights are packed for sampling
+        try:
+            return decoding.generate(
+                model.policy,
+                [self.prompts.ids[i] for i in chosen],
+                Generate(
+                    max_new_tokens=settings.max_new_tokens,
+                    num_samples=settings.group,
+                    batch_size=self._together(max(len(self.prompts.ids[i]) for i in chosen)),
+                ),
+                self.backend,
+                eos=loaded.eos,
+                seed=self.seed,
+                first=self.number * len(chosen),
+                forbidden=self.policy.never,
+                watch=watch,
+            )
+        finally:
+            for weight in learning:
+                weight.requires_grad_(True)
 
     def _judged(self, model: ActorCritic, features: Features, rewards: np.ndarray, ended: np.ndarray) -> Rollout:
         """The samples of a model with log-probabilities, values, advantages and returns."""

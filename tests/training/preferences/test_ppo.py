@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,14 +16,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from conftest import environment
 
 from nlptools import bundle
 from nlptools.compute.kernels import cross_entropy
 from nlptools.configs.ppo import PPOTraining, TrainPPO
-from nlptools.errors import BundleError, DataError, UsageError
+from nlptools.errors import BundleError, DataError, Stopped, UsageError
 from nlptools.models.language.gpt import GPT, GPTConfig
+from nlptools.training.engine import stop
 from nlptools.training.engine.job import Trained
-from nlptools.training.preferences import ppo
+from nlptools.training.preferences import ppo, rewards
 from nlptools.training.preferences.actor_critic import ActorCritic
 from nlptools.training.preferences.rewards import RewardCommand, Sample
 from tests.running import rows
@@ -254,6 +262,90 @@ def test_errors(tmp_path: Path) -> None:
 def test_a_reward_command_that_never_ends_its_output_is_stopped(endless: str) -> None:
     with pytest.raises(DataError, match=r"more lines than there are samples \(1\)"):
         RewardCommand(endless)([Sample("a", "b", True)])
+
+
+class Hanging:
+    """A `train-ppo` process whose reward command has begun and never ends, although it ignores SIGTERM."""
+
+    def __init__(self, place: Path, *more: str) -> None:
+        if not (place / "base").is_dir():
+            gpt(place / "base")
+            (place / "prompts.txt").write_text("w4 w5\nw6 w7\n")
+        script = "trap '' TERM; sleep 600 & echo $$ $! > started.part; mv started.part started; wait; wait; sleep 600"
+        common = ("--policy", "base", "--reward", script, "--max-new-tokens", "4", "--steps", "2", "-o", "out", *more)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "nlptools", "train-ppo", *common, "prompts.txt"],
+            cwd=place,
+            env=environment(),
+            stderr=subprocess.PIPE,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+        while not (place / "started").exists():
+            assert self.process.poll() is None, self.process.communicate()
+            time.sleep(0.02)
+        self.commands = list(map(int, (place / "started").read_text().split()))
+        (place / "started").unlink()
+
+    def ends(self, *numbers: int) -> tuple[int, str]:
+        """The status and what it says after these signals, when nothing of the command is left."""
+        for number in numbers:
+            self.process.send_signal(number)
+            time.sleep(0.05)
+        _, said = self.process.communicate(timeout=60)
+        until = time.monotonic() + 30
+        while any(map(_runs, self.commands)):
+            assert time.monotonic() < until, "the command, or what it has started, is still there"
+            time.sleep(0.02)
+        return self.process.returncode, said.decode()
+
+
+def _runs(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_reward_command_that_hangs_ends_with_the_run(tmp_path: Path) -> None:
+    """By a signal, or a time limit; in each case the same command goes on."""
+    code, said = Hanging(tmp_path).ends(signal.SIGTERM)
+    assert code == 75 and "stopped by SIGTERM after step 0, everything is saved in out" in said, said
+    with pytest.raises(Stopped, match="stopped by time limit after step 0"):
+        train(tmp_path, reward="sleep 600", max_time="0.5s", output=str(tmp_path / "limited"))
+    with pytest.raises(DataError, match=r"the reward command took longer than --reward-timeout 0\.2s") as raised:
+        train(tmp_path, reward="sleep 600", reward_timeout="0.2s", output=str(tmp_path / "limited"), force=True)
+    assert raised.value.hint == "a checkpoint is saved: the same command continues"
+
+
+def test_a_stop_while_it_samples_waits_for_no_batch(tmp_path: Path) -> None:
+    """Of a step of several batches as well, some of which it has already."""
+    how: dict[str, Any] = {"steps": 6, "passes": 2, "accumulate": 3}
+    whole = train(tmp_path, output=str(tmp_path / "whole"), **how)
+    steps = []
+    for looks in (5, 400, 400, 10**6):  # there are some 250 in a rollout
+        left = iter(range(looks))
+
+        def check(left: Iterator[int] = left) -> None:
+            if next(left, None) is None:
+                raise stop.Interrupted
+
+        with pytest.MonkeyPatch.context() as patch, contextlib.suppress(Stopped):
+            patch.setattr(stop, "check", check)
+            train(tmp_path, **how)
+        steps.append(json.loads((tmp_path / "out/training.json").read_text())["metrics"]["steps"])
+    assert steps[0] == 0 < steps[1] < steps[2] < steps[3] == whole.steps == 6
+    one, other = (dict(bundle.load(tmp_path / name).weights()) for name in ("whole", "out"))
+    assert all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+
+
+def test_a_reward_command_may_leave_a_process_that_holds_its_output() -> None:
+    began = RewardCommand("sleep 5 & echo 1.5", 60.0)
+    assert began([Sample("a", "b", True)]) == [1.5]
+    assert RewardCommand("exec 2>&-; echo 2; exec >&-; sleep 0.3")([Sample("a", "b", True)]) == [2.0]
+    with pytest.raises(DataError, match="ended with status 3"):
+        RewardCommand("echo 2; exec >&-; sleep 0.2; exit 3")([Sample("a", "b", True)])
+    with pytest.raises(UsageError, match="--reward-timeout is for a reward command"):
+        rewards.reward(".", FP32, "3s")
 
 
 def test_much_on_standard_error_does_not_stop_a_reward_command() -> None:
