@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+_IMPOSSIBLE = -9999.0
+
 
 @dataclass(frozen=True)
 class Spelled:
@@ -58,7 +60,7 @@ def completion_scores(pieces: Sequence[Piece], offset: int, top: bool) -> dict[s
         offset += len(piece.text)
     return {
         "tokens": [piece.text for piece in pieces],
-        "token_logprobs": [piece.logprob for piece in pieces],
+        "token_logprobs": [None if piece.logprob is None else _finite(piece.logprob) for piece in pieces],
         "top_logprobs": [_best(piece) for piece in pieces] if top else None,
         "text_offset": offsets,
     }
@@ -71,11 +73,11 @@ def _best(piece: Piece) -> dict[str, float] | None:
     best: dict[str, float] = {}
     for token, value in piece.top:
         if token.id == piece.token.id:
-            best[piece.text] = piece.logprob
+            best[piece.text] = _finite(value)
         else:
             taken = token.name in best or token.name == piece.text
-            best[token.escaped if taken else token.name] = value
-    best.setdefault(piece.text, piece.logprob)
+            best[token.escaped if taken else token.name] = _finite(value)
+    best.setdefault(piece.text, _finite(piece.logprob))
     return best
 
 
@@ -90,4 +92,10 @@ def chat_scores(pieces: Sequence[Piece]) -> dict[str, Any]:
 
 
 def _token(token: Spelled, logprob: float | None) -> dict[str, Any]:
-    return {"token": token.name, "logprob": logprob, "bytes": list(token.data)}
+    value = None if logprob is None else _finite(logprob)
+    return {"token": token.name, "logprob": value, "bytes": list(token.data)}
+
+
+def _finite(logprob: float) -> float:
+    """A log-probability as JSON can write it: what is impossible has OpenAI's -9999."""
+    return max(logprob, _IMPOSSIBLE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from nlptools.configs.generation import Generate
 from nlptools.errors import DataError
 from nlptools.formats.completion_answers import ChoiceStream, batch_line, response
-from nlptools.formats.completion_pieces import Piece, Spelled
+from nlptools.formats.completion_pieces import Piece, Spelled, chat_scores, completion_scores
 from nlptools.formats.completions import Prompting, Request, request, requests
 
 # " é!", the é in two tokens, and the end of the text
@@ -175,6 +176,14 @@ def test_log_probabilities_of_a_chat_completion() -> None:
         "bytes": [0xA9],
         "top_logprobs": [{"token": "é", "logprob": -0.1, "bytes": [0xC3, 0xA9]}],
     }
+
+
+def test_what_is_impossible_has_a_finite_log_probability() -> None:
+    never = Piece("a", OTHER, -math.inf, [(TOKENS[3], -0.5), (OTHER, -math.inf)])
+    scores = completion_scores([never], 0, True)
+    assert scores["token_logprobs"] == [-9999.0] and scores["top_logprobs"] == [{"!": -0.5, "a": -9999.0}]
+    [entry] = chat_scores([never])["content"]
+    assert entry["logprob"] == -9999.0 and entry["top_logprobs"][1]["logprob"] == -9999.0
 
 
 @pytest.mark.parametrize("chat", [False, True])

@@ -16,6 +16,8 @@ from nlptools.formats.integer_ranges import integers
 from nlptools.formats.json_schemas import pattern, response_pattern
 from nlptools.inference.generation.automaton import DEAD, TextAutomaton
 
+pytest.importorskip("interegular")
+
 PERSON = {
     "title": "Person",
     "type": "object",

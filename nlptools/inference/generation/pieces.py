@@ -134,8 +134,9 @@ class Pieces:
         spans = self.tokenizer.offsets(text)
         if len(spans) != len(ids) or not ids:
             return self._added(ids)
-        begins = [0, *accumulate((begin for begin, _ in spans[1:]), max), len(text)]
-        return [text[a:b] for a, b in pairwise(begins)]
+        # a space belongs to the token after it, and a character in several tokens to the last of them
+        ends = accumulate((min(end, begin) for (_, end), (begin, _) in pairwise(spans)), max)
+        return [text[a:b] for a, b in pairwise([0, *ends, len(text)])]
 
     def _added(self, ids: Sequence[int]) -> list[str]:
         """What each of the tokens that begin a text adds to it."""

@@ -101,8 +101,7 @@ class _Api:
     async def complete(self, request: Request, *, chat: bool = False) -> Response:
         deadline = self._deadline()
         body = await self._body(request, deadline)
-        asked = self._requests(body, chat)
-        await asyncio.to_thread(self.service.check, asked)
+        asked = await asyncio.to_thread(self._requests, body, chat)  # chat templates may take their time
         answer = Answer(self.service.name, asked)
         if body.get("stream"):
             queue = _Queue()
@@ -184,6 +183,7 @@ class _Api:
             raise Refused(400, f"expected at most {_MOST_CHOICES} choices", "n")
         if body.get("stream") and chosen.best_of > chosen.num_samples:
             raise Refused(400, 'a stream cannot have the best of several choices, expected "n" alone', "best_of")
+        self.service.check(asked)
         return asked
 
     # -- jobs -----------------------------------------------------------------------------------------------------

@@ -13,7 +13,12 @@ def error_object(message: str, status: int, key: str | None = None) -> dict[str,
     """The object of an error; `key` is the one of the request that is wrong."""
     kind = "invalid_request_error" if status < 500 else "server_error"
     code = "model_not_found" if status == 404 and key == "model" else None
-    return {"error": {"message": message, "type": kind, "param": key, "code": code}}
+    return {"error": {"message": _encodable(message), "type": kind, "param": key and _encodable(key), "code": code}}
+
+
+def _encodable(text: str) -> str:
+    """`text`, which may repeat half a surrogate pair of a request, as UTF-8 can encode it."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 class JsonErrors:

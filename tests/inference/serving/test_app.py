@@ -203,6 +203,10 @@ def test_errors_are_json_whoever_finds_them(client: TestClient) -> None:
         assert answer.headers["content-type"] == "application/json" and error["type"] == "invalid_request_error"
         assert error["message"]
     assert client.delete("/v1/completions").headers["allow"] == "POST"
+    for body in (b'{"input": "w1", "\\ud800": 1}', b'{"input": "w1", "model": "\\ud800"}'):  # half a surrogate pair
+        assert client.post("/v1/embeddings", content=body).json()["error"]["type"] == "invalid_request_error"
+    answer = client.post("/v1/completions", content=b'{"prompt": "w1", "match": "(?P<\\ud800>"}')
+    assert answer.status_code == 400 and answer.json()["error"]
 
 
 def test_web_pages_of_some_origins_may_read_the_answers(service: Service) -> None:
