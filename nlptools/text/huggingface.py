@@ -18,7 +18,9 @@ from typing import Any
 from nlptools.errors import BundleError, display, reading, reason
 from nlptools.files import atomic
 from nlptools.text.builtin import MARKER, original_spans, without_surrogates, write_marker
+from nlptools.text.guarded_calls import guarded
 from nlptools.text.pieces import tokenizers_package
+from nlptools.text.text_growth import check_growth, check_normalized, growth
 from nlptools.text.vocab import ROLES, Vocab, usual_specials
 
 MAX_JSON_BYTES = 64 << 20
@@ -53,6 +55,8 @@ class HuggingFace:
         tokenizer.no_padding()
         tokenizer.no_truncation()
         self._tokenizer = tokenizer
+        normalizer = tokenizer.normalizer
+        self._growth = 1.0 if normalizer is None else growth(json.loads(normalizer.__getstate__()))
         self._config = dict(config or {})
         self.lowercase = lowercase
         self.vocab = _vocab(tokenizer, self._config, path)
@@ -80,14 +84,14 @@ class HuggingFace:
 
     def first_token(self) -> int | None:
         """The special token that the template in tokenizer.json puts before a text; None: there is none."""
-        encoding = self._tokenizer.encode("a", add_special_tokens=True)
+        encoding = guarded(1, lambda: self._tokenizer.encode("a", add_special_tokens=True), self._path)
         return encoding.ids[0] if encoding.special_tokens_mask[:1] == [1] else None
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of `ids`, without special tokens. Raises IndexError for an id out of range."""
         if ids and not 0 <= min(ids) <= max(ids) < len(self.vocab):
             raise IndexError(f"id out of range, expected 0 to {len(self.vocab) - 1}")
-        text: str = self._tokenizer.decode(list(ids), skip_special_tokens=True)
+        text: str = guarded(len(ids), lambda: self._tokenizer.decode(list(ids), skip_special_tokens=True), self._path)
         return text
 
     def decode_tokens(self, tokens: Sequence[str]) -> str:
@@ -96,7 +100,7 @@ class HuggingFace:
         kept = [self._hidden.get(token, token) for token in map(without_surrogates, tokens)]
         kept = [token for token in kept if self.vocab.ids.get(token) not in marks]
         decoder = self._tokenizer.decoder
-        return " ".join(kept) if decoder is None else decoder.decode(kept)
+        return " ".join(kept) if decoder is None else guarded(len(kept), lambda: decoder.decode(kept), self._path)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """The span of characters of `text` that each token covers."""
@@ -145,11 +149,15 @@ class HuggingFace:
     def _encode(self, lines: Sequence[str], encode_batch: Any = None) -> Any:
         texts = [line.lower() for line in lines] if self.lowercase else list(lines)
         encode_batch = encode_batch or self._tokenizer.encode_batch
-        with reading(self._path):  # for example, the unknown token may be missing from the vocabulary
+
+        def encode() -> Any:
             try:
                 return encode_batch(texts, add_special_tokens=False)
             except (TypeError, UnicodeEncodeError):
                 return encode_batch(list(map(without_surrogates, texts)), add_special_tokens=False)
+
+        check_normalized(self._tokenizer.normalizer, texts, self._growth, self._path)
+        return guarded(sum(map(len, texts)), encode, self._path)
 
     @property
     def _fast(self) -> Any:
@@ -166,10 +174,9 @@ class HuggingFace:
 def from_json(path: Path, lowercase: bool = False, threads: int = 0) -> HuggingFace:
     """The tokenizer in a tokenizer.json. Raises BundleError."""
     text = _read(path)
-    _parse(text, path)
+    check_growth(_parse(text, path), str(path))
     package = tokenizers_package(threads)
-    with reading(path):
-        tokenizer = package.Tokenizer.from_str(text)
+    tokenizer = guarded(len(text), lambda: package.Tokenizer.from_str(text), str(path))
     template = path.parent / TEMPLATE
     kept = read_bytes(template, MAX_JSON_BYTES) if template.is_file() else None
     return HuggingFace(tokenizer, str(path), read_config(path.parent), lowercase, kept)

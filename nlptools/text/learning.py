@@ -12,11 +12,12 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from nlptools import messages
 from nlptools.errors import DataError, NlptoolsError
+from nlptools.files.prefetch import one_ahead
 from nlptools.text import huggingface
 from nlptools.text.builtin import without_surrogates
 from nlptools.text.pieces import sentencepiece_package, tokenizers_package
@@ -33,6 +34,7 @@ _RESERVED = {0x0: " ", 0x2585: " "}  # spm_train skips lines with NUL or with it
 _SUMS = 16  # the default number of threads of spm_train, which determines the order of its partial sums
 _ALPHABET = 1000  # characters that WordPiece keeps, as in the BERT trainer of the tokenizers package
 _LONG_SPACE = re.compile(rf"\s{{{MAX_WORD + 1}}}")
+_AHEAD = 1000  # lines that are read at a time while a vocabulary is trained
 _REPEATS = 1000  # copies of a word in one text for the WordPiece trainer
 
 
@@ -318,7 +320,7 @@ def train_byte_bpe(
 
     def texts() -> Iterator[str]:
         nonlocal seen, long
-        for line in lines:
+        for line in read:
             if line and not line.isspace():
                 seen += 1
                 text = without_surrogates(line) + "\n"  # so that the vocabulary covers line ends
@@ -330,11 +332,22 @@ def train_byte_bpe(
                     start = place
                 yield text[start:]
 
+    read = _read_here(lines)
     tokenizer.train_from_iterator(texts(), trainer)
     _report_cut(long)
     if not seen:
         raise DataError("no training data: expected at least one line of text")
     return tokenizer
+
+
+def _read_here(lines: Iterable[str]) -> Iterator[str]:
+    """The lines, read by a thread that starts here. The package asks for them in its own threads, which may have another table
+    of open files, see `guarded_calls`.
+    """
+    remaining = iter(lines)
+    batches = one_ahead(iter(lambda: list(islice(remaining, _AHEAD)), []))
+    first = next(batches, [])  # starts the thread
+    return chain(first, chain.from_iterable(batches))
 
 
 def _shorter_words(words: Counter[str]) -> Counter[str]:

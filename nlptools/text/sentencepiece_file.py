@@ -132,6 +132,9 @@ def _character_map(blob: bytes) -> None:
         raise _Bad("a character map of the wrong size")
     if not texts or texts[-1]:
         raise _Bad("a character map with unterminated texts")
+    longest = max(map(len, texts.split(b"\0")))
+    if longest > MAX_PIECE_BYTES:  # each character could become as long
+        raise _Bad(f"a character map with a text of {longest} bytes, expected at most {MAX_PIECE_BYTES}")
     units = array.array("I", blob[4 : 4 + size])
     if sys.byteorder == "big":
         units.byteswap()

@@ -182,6 +182,10 @@ UNK = piece(b"<unk>", kind=2)
         (UNK + field(3, field(2, struct.pack("<I", 2**31) + b"\0" * 99)), "wrong size"),
         (UNK + field(3, field(2, struct.pack("<I", 1024) + b"\xff\xff\xff\x7f" * 256 + b"\0")), "out of bounds"),
         (UNK + field(5, field(2, struct.pack("<I", 1024) + b"\xff\xff\xff\xff" * 256 + b"\0")), "outside"),
+        (
+            UNK + field(3, field(2, struct.pack("<I", 1024) + b"\0" * 1024 + b"a\0" + b"b" * 1025 + b"\0")),
+            "text of 1025 bytes",
+        ),
     ],
 )
 def test_handmade_files(model, wrong):

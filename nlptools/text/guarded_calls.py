@@ -1,0 +1,100 @@
+"""Calls of a library on files and text that nobody has checked, with a bound on time and without its own messages.
+
+A regular expression of a tokenizer.json can take years for a short line, and an error in the Rust of the tokenizers package
+prints a report before it becomes an exception. So a call runs in a thread. When the time is up, the thread is abandoned; it ends
+with the process. On Linux the thread also has a separate table of open files, in which standard error is /dev/null; elsewhere
+the library still prints.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import platform
+import threading
+import time
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from nlptools.errors import BundleError, display, reading
+
+_T = TypeVar("_T")
+_CLOSE_RANGE, _UNSHARE = 436, 2  # the system call, by the same number on all processors, and its flag
+_LEAST, _RATE = 10.0, 20_000  # seconds for any call, and characters of its text for every second more
+_LOOK = 1.0  # seconds between looks at the clock
+
+_idle: list[_Caller] = []  # threads without work
+os.register_at_fork(after_in_child=_idle.clear)  # threads stay in the parent
+
+
+class _Overdue(Exception):
+    """A call has taken longer than it may."""
+
+
+def guarded(size: int, call: Callable[[], _T], path: str) -> _T:
+    """What `call()` returns, which works on `size` characters or tokens with a file at `path`.
+
+    The bound is one of the wall clock and of the processor time of the process: neither a pause nor a busy machine uses it up.
+
+    Raises:
+        BundleError: an error of the library, or a call that takes longer than 10 s and 1 s for every 20,000 characters.
+    """
+    try:
+        caller = _idle.pop()
+    except IndexError:
+        caller = _Caller()
+    with reading(path):
+        try:
+            result: _T = caller.run(call, _LEAST + size / _RATE)
+        except _Overdue as error:
+            raise BundleError(f"{display(path)}: the tokenizer {error}: {size:,} characters") from None
+    _idle.append(caller)
+    return result
+
+
+class _Caller:
+    """A thread for one call after the other."""
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
+        self._ends: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+        threading.Thread(target=self._work, name="guarded call", daemon=True).start()
+
+    def run(self, call: Callable[[], Any], seconds: float) -> Any:
+        """What a call returns or raises. Raises _Overdue. After an error the thread is not used again."""
+        self._calls.put(call)
+        wall, processor = time.monotonic(), time.process_time()
+        try:
+            while True:
+                with contextlib.suppress(Empty):
+                    result, error = self._ends.get(timeout=_LOOK)
+                    break
+                if min(time.monotonic() - wall, time.process_time() - processor) > seconds:
+                    raise _Overdue(f"takes longer than {seconds:.0f} s")
+            if error is not None:
+                raise error
+        except BaseException:  # such as Ctrl-C
+            self._calls.put(None)
+            raise
+        return result
+
+    def _work(self) -> None:
+        with contextlib.suppress(OSError, AttributeError):
+            _silence()
+        while (call := self._calls.get()) is not None:
+            try:
+                end: tuple[Any, BaseException | None] = call(), None
+            except BaseException as error:
+                end = None, error
+            self._ends.put(end)
+            del call, end  # what has been worked on may be large
+
+
+def _silence() -> None:
+    """Give this thread its own table of open files, with /dev/null for the standard ones alone, where the system can."""
+    if platform.system() != "Linux" or ctypes.CDLL(None).syscall(_CLOSE_RANGE, 0, ctypes.c_uint(0xFFFFFFFF), _UNSHARE):
+        return
+    for _ in range(3):
+        os.open(os.devnull, os.O_RDWR)
