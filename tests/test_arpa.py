@@ -100,13 +100,14 @@ def test_names_are_different_and_without_white_space():
     ]
     vocab = Vocab(tokens)
     words = arpa.names(vocab, NGramConfig(14, 1, 13), 1)
-    assert len(set(words)) == 14 and all(word.split() == [word] for word in words)
+    assert len(set(words)) == 14 and all(word.encode().split() == [word.encode()] for word in words)
     assert (words[0], words[1], words[13]) == (
         "<unk>",
         "</s>",
         "<s>",
     )  # the <s> of the model is not a token of the text
     assert words[2] == "<<a<0x20>b>>" and words[3:6] == ["a<0x20>b", "<a<0x20>b>", "<s>x"]
+    assert words[10] == "\u2028", "white space that is not ASCII is a part of words"
     assert not {"<UNK>", "<s>"} & set(words[2:13]) and words[12] == "<12>"
 
 
@@ -120,14 +121,50 @@ def test_a_small_file_of_another_tool(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change", [("\n", "\r\n"), ("\t", " "), ("\\data\\", "# made by hand\n\n\\data\\"), ("=", " = ")]
+    "change",
+    [
+        ("\n", "\r\n"),
+        ("\t", " "),
+        ("\\data\\", "# made by hand\n\n\\data\\"),
+        ("=", " = "),
+        ("=", "=\t"),
+        ("=", "=   "),
+        ("ngram ", "ngram \t "),
+        ("\n\n", "\n"),
+        ("\n\n\\end", "\n\\end"),
+        ("\n\n", "\n \t\n\n\n"),
+        ("grams:\n", "grams:\n\n"),
+        ("-0.4", "\n  -0.4"),
+        ("\nngram 2", "\n\nngram 2"),
+        ("<s> ", "<s>\t"),
+        ("<s> ", "<s>  "),
+        ("\\data\\", "\ufeff\\data\\"),
+        ("\\end\\\n", "\\end\\"),
+    ],
 )
 def test_variants_of_the_layout(change, tmp_path):
     text = SMALL.replace("\v", "").replace("\u00a0", "")
     ids = np.array([BOS, 3, 3, EOS])
     expected, _ = read(text, tmp_path / "a.arpa")
+    assert change[0] in text
     changed, _ = read(text.replace(*change), tmp_path / "b.arpa")
     np.testing.assert_array_equal(changed.score(ids).log_probs, expected.score(ids).log_probs)
+
+
+def test_words_that_no_text_has_are_named_and_counted(tmp_path, capsys):
+    """In Latin-1, and with a vertical tab inside; names that words have already are taken."""
+    path = tmp_path / "a.arpa"
+    path.write_bytes(
+        b"\\data\\\nngram 1=7\n\n\\1-grams:\n-1\t<unk>\n-99\t<s>\n-1\t</s>\n-.5\tcaf\xe9\n-.6\tcaf\\xe9\n-.7\tcaf\xc3\xa9\n"
+        b"-.8\ta\x0bb\n\\end\\\n"
+    )
+    with pytest.raises(DataError, match=r"a\.arpa:8: the word 'caf\\\\xe9' is invalid UTF-8"):
+        arpa.read(str(path))
+    small, words = arpa.read(str(path), "replace")
+    assert words[3:] == ["<caf\\xe9>", "caf\\xe9", "café", "a\vb"]
+    np.testing.assert_allclose(small.levels[0].log_probs[3:], [-0.5, -0.6, -0.7, -0.8], rtol=1e-6)
+    said = capsys.readouterr().err
+    assert "1 word with invalid UTF-8, which no text has" in said and "1 word with white space" in said
 
 
 def test_words_without_special_ones_and_in_capitals(tmp_path):
@@ -152,9 +189,11 @@ def test_missing_contexts_are_added(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("change", "line", "message"),
     [
-        (("ngram 2=3", "ngram 2=4"), 15, "3 2-grams, the head announces 4"),
-        (("ngram 2=3", "ngram 2=2"), 15, "3 2-grams, the head announces 2"),
+        (("ngram 2=3", "ngram 2=4"), 16, "3 2-grams, the head announces 4"),
+        (("ngram 2=3", "ngram 2=2"), 16, "3 2-grams, the head announces 2"),
         (("ngram 1=4", "ngram 2=4"), 2, "expected `ngram 1=`"),
+        (("ngram 2=3", "ngram 2=" + "9" * 5000), 3, "expected `ngram 2=` and a number"),
+        (("ngram 2=3", "ngram 2=3\nngram"), 4, "expected `ngram 3=` and a number"),
         (("-0.5", "0.5"), 13, "the log10 probability is 0.5"),
         (("-0.5", "nan"), 13, "expected a number"),
         (("-0.5", "x"), 13, "expected a number"),
@@ -164,8 +203,8 @@ def test_missing_contexts_are_added(tmp_path, capsys):
         (("\\end\\", "\\end\\\nmore"), 17, "text after \\end\\"),
         (("\\data\\", "hello"), 1, "'hello', expected \\data\\"),
         (("<s> a", "<s> c"), 12, "not among the single words"),
-        (("</s>\n-0.9", "</s>\n-0.5\ta\vb\u00a0 </s>\n-0.9"), 16, "4 2-grams, the head announces 3"),
-        (("-0.7\t</s>", "-0.7\t<unk>"), 10, "a word is there twice"),
+        (("</s>\n-0.9", "</s>\n-0.5\ta\vb\u00a0 </s>\n-0.9"), 17, "4 2-grams, the head announces 3"),
+        (("-0.7\t</s>", "-0.7\t<unk>"), 8, "a word is there twice"),
     ],
 )
 def test_damaged_files_are_refused_with_the_line(change, line, message, tmp_path):

@@ -2,8 +2,8 @@
 
 Plain texts stay as they are. Turns become what the chat template of the model makes of them, the same text as `chat` and
 `serve` give to it; without a template `\\n\\nHuman: ...` and `\\n\\nAssistant: ...`, as in the data of Bai et al. 2022
-(arXiv:2204.05862), with text of the system before them. With a template, an answer includes the mark at the end of its turn,
-and the end-of-text token follows the last answer alone.
+(arXiv:2204.05862), with text of the system before them. With a template, the text is that of the finished conversation. An
+answer includes the mark at the end of its turn, and the end-of-text token follows the last answer alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from dataclasses import replace
 from nlptools.batches.completions import Segment
 from nlptools.errors import DataError
 from nlptools.formats.examples import Demonstration, Place, Turn, Turns
-from nlptools.text.chat_templates import Conversation, continued, end_of_turn
+from nlptools.text.chat_answers import shared, spans
+from nlptools.text.chat_templates import Conversation, end_of_turn
 
 _BEFORE = {"": "", "system": "", "user": "\n\nHuman: ", "assistant": "\n\nAssistant:"}
 
@@ -43,15 +44,21 @@ def prompt_text(turns: Turns, chat: Conversation | None, place: Place) -> str:
     return "".join(map(_text, turns)) + (_BEFORE["assistant"] if turns[-1].role else "")
 
 
-def response_text(prompt: Turns, turns: Turns, chat: Conversation | None, place: Place) -> str:
-    """A response as text, as it follows `prompt_text`, and as samples are judged: without the mark at the end of its last
-    turn; see `demonstration`.
+def judged_texts(
+    prompt: Turns, responses: Sequence[Turns], chat: Conversation | None, place: Place
+) -> tuple[str, tuple[str, ...]]:
+    """A prompt and responses as texts that follow it, as samples are judged: without the mark at the end of the last turn; see
+    `demonstration`.
     """
-    if chat is None or not turns[-1].role:
-        return "".join(map(_text, turns)).removeprefix(_BEFORE["assistant"])
-    parts = _answers((*prompt, *turns), [len(prompt) + len(turns) - 1], chat, place)
-    whole = "".join(segment.text for segment in parts).removesuffix(end_of_turn(chat))
-    return whole.removeprefix(prompt_text(prompt, chat, place))
+    before = prompt_text(prompt, chat, place)
+    if chat is None or not prompt[-1].role:
+        return before, tuple("".join(map(_text, turns)).removeprefix(_BEFORE["assistant"]) for turns in responses)
+    parts = [_answers((*prompt, *turns), [len(prompt) + len(turns) - 1], chat, place) for turns in responses]
+    wholes = ["".join(segment.text for segment in segments) for segments in parts]
+    if not all(whole.startswith(before) for whole in wholes):  # see `chat_answers`
+        before = shared([before, *(segments[0].text for segments in parts)])
+    end = end_of_turn(chat)
+    return before, tuple(whole.removesuffix(end)[len(before) :] for whole in wholes)
 
 
 def _texts(turns: Turns, learned: int, chat: Conversation | None, place: Place) -> list[Segment]:
@@ -62,27 +69,42 @@ def _texts(turns: Turns, learned: int, chat: Conversation | None, place: Place) 
 
 
 def _answers(turns: Turns, answers: Sequence[int], chat: Conversation, place: Place) -> list[Segment]:
-    """Turns up to the last answer by a chat template. Where it writes earlier turns in another way once others follow, only
-    the answers after them are answers.
-    """
-    segments: list[Segment] = []
-    text = ""
-    for number in answers:
-        prompt, answer = _continued(turns[: number + 1], chat, place)
-        if not prompt.startswith(text):
-            segments, text = [], ""
-        segments += [Segment(prompt[len(text) :], False), Segment(answer, True, ended=False)]
-        text = prompt + answer
+    """Turns up to the last answer by a chat template. Raises DataError."""
+    if not answers:
+        raise place.error("no answer: no turn of the assistant after the prompt")
+    try:
+        segments = _grown(turns, answers, chat) or _found(turns[: answers[-1] + 1], answers, chat)
+    except DataError as error:
+        raise place.error(str(error)) from None
     return [*segments[:-1], *(replace(segment, ended=True) for segment in segments[-1:])]
 
 
-def _continued(turns: Turns, chat: Conversation, place: Place) -> tuple[str, str]:
-    """The text before the last turn, and the last turn with the mark at its end."""
-    try:
-        prompt, answer = continued(chat, _messages(turns[:-1]), turns[-1].content)
-    except DataError as error:
-        raise place.error(str(error)) from None
-    return prompt, answer.rstrip()
+def _grown(turns: Turns, answers: Sequence[int], chat: Conversation) -> list[Segment]:
+    """Prompts and answers, if each prompt begins with all text before it and each finished answer with its prompt; else none."""
+    segments: list[Segment] = []
+    text = ""
+    for number in answers:
+        prompt = chat(_messages(turns[:number]), True)
+        whole = chat(_messages(turns[: number + 1]), False)
+        if not prompt.startswith(text) or not whole.startswith(prompt):
+            return []
+        answer = whole[len(prompt) :].rstrip()
+        segments += [Segment(prompt[len(text) :], False), Segment(answer, True, ended=False)]
+        text = prompt + answer
+    return segments
+
+
+def _found(turns: Turns, answers: Sequence[int], chat: Conversation) -> list[Segment]:
+    """The text of a conversation, and what of it are answers."""
+    whole, places = spans(chat, _messages(turns), answers)
+    if not places:
+        raise DataError("the chat template does not write the answer")
+    segments: list[Segment] = []
+    text = 0
+    for start, end in places:
+        segments += [Segment(whole[text:start], False), Segment(whole[start:end], True, ended=False)]
+        text = end
+    return segments
 
 
 def _rendered(turns: Turns, chat: Conversation, place: Place) -> str:

@@ -30,12 +30,12 @@ class WordEncoding:
 
     Attributes:
         tokenizer: has the vocabulary, with an unknown word, and whether words are lower-cased before they are looked up.
-        alphabet: the known characters, or none.
+        alphabet: the known characters; None: words are not spelled.
         max_length: most words of a row.
     """
 
     tokenizer: Tokenizer
-    alphabet: str
+    alphabet: str | None
     max_length: int = MAX_LENGTH
     threads: int = 1
 
@@ -53,11 +53,12 @@ class WordEncoding:
         `letters` from `bounds[f]` to `bounds[f + 1]`. Warns of words that are longer than `MOST_LETTERS`.
         """
         different = list(dict.fromkeys(words))
-        letters_of = numbered(self.alphabet)
-        spellings = [spelled(word, letters_of) if self.alphabet else [] for word in different]
+        spells = self.alphabet is not None
+        letters_of = numbered(self.alphabet or "")
+        spellings = [spelled(word, letters_of) if spells else [] for word in different]
         bounds = bounds_of(np.fromiter(map(len, spellings), np.int64, len(spellings)))
         letters = np.fromiter(chain.from_iterable(spellings), np.int32, int(bounds[-1]))
-        long = sum(len(word) > MOST_LETTERS for word in different) if self.alphabet else 0
+        long = sum(len(word) > MOST_LETTERS for word in different) if spells else 0
         if long:
             what = f"longer than {MOST_LETTERS} characters, the model does not see those in the middle"
             messages.warn(f"{messages.counted(long, 'word is', 'words are')} {what}", kind="long words")

@@ -1,4 +1,4 @@
-"""nlptools convert: word vectors from one format to another, published ELMo weights, and adapters with their base."""
+"""nlptools convert: word vectors from one format to another, n-gram models, published ELMo weights, adapters with their base."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ An ELMo as AllenNLP published it is a folder with options.json and weights.hdf5,
 hdf5). TARGET becomes a model directory with features only, for embed and finetune.
 
 A directory of low-rank adapters (finetune --lora, or PEFT's) becomes a model directory with the sum of base and adapters, in
-float32, which transformers opens without PEFT.""",
+float32, which transformers opens without PEFT.
+
+An ARPA file (.arpa, .arpa.gz) becomes the directory of an n-gram model, which opens at once; the directory of an n-gram model
+becomes an ARPA file, as train-lm --arpa writes it, for KenLM and others.""",
     examples=(
         ("Text for other tools:", "nlptools convert GoogleNews-vectors-negative300.bin.gz google.txt"),
         ("A copy that opens at once:", "nlptools convert glove.840B.300d.txt glove840/"),
@@ -47,9 +50,10 @@ float32, which transformers opens without PEFT.""",
         ("The embeddings of a language model:", "nlptools convert lm/ embeddings.txt"),
         ("An ELMo of AllenNLP, for embed:", "nlptools convert elmo_2x1024_128_2048cnn_1xhighway/ elmo/"),
         ("Low-rank adapters and their base as one model:", "nlptools convert adapters/ model/"),
+        ("An ARPA file as a directory, and back:", "nlptools convert lm.arpa.gz lm/; nlptools convert lm/ again.arpa"),
         ("Through a pipe:", "nlptools convert model.bin - | head -3"),
     ),
-    exit_codes=(0, 2, 66, 69, 73, 74, 78, 130, 141, 143),
+    exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
 )  # fmt: skip
 @click.argument("source", type=click.Path())
 @click.argument("target", type=click.Path())
@@ -58,10 +62,14 @@ def command(source: str, target: str, convert: Convert, common: Common) -> None:
 
     Reads the file or directory SOURCE and writes TARGET; - is standard input or output. SOURCE may also be the directory of a
     language model: its tokens and their input embeddings; or a folder with the options and weights of an ELMo of AllenNLP, or
-    with low-rank adapters, which becomes a model directory.
+    with low-rank adapters, which becomes a model directory; or an n-gram model, from ARPA to a directory or back.
     """
     import glob
     import os
+    from pathlib import Path
+
+    from nlptools import bundle
+    from nlptools.inference import arpa_bundle
 
     is_bundle = os.path.isfile(os.path.join(source, "config.json"))
     if os.path.isdir(source) and not is_bundle and glob.glob(os.path.join(glob.escape(source), "*.hdf5")):
@@ -75,6 +83,10 @@ def command(source: str, target: str, convert: Convert, common: Common) -> None:
 
         convert.check_model()
         merging.convert(source, target, force=convert.force)
+        return
+    if arpa_bundle.is_arpa(source) or (is_bundle and bundle.is_ngram(Path(source))):
+        convert.check_model()
+        arpa_bundle.convert(source, target, force=convert.force, errors=common.encoding_errors)
         return
     from nlptools.vectors.files import formats
 

@@ -105,14 +105,14 @@ def command(
         from nlptools.inference.loading import load
         from nlptools.text import chat_templates
 
-        loaded = load(model, *more, compute=compute, settings=replace(generate, weights=None))
+        settings = replace(generate, weights=None)
+        loaded = load(model, *more, compute=compute, settings=settings, errors=common.encoding_errors)
         blocks = line_ranges.lines_from(streams.all_blocks(names, common.encoding_errors), first, end)
         if isinstance(loaded, LanguageModel):
             translate.refuse()
             size = 1 if lines.line_buffered or generate.stream else generate.window
-            render = None
-            if generate.json_input:
-                render = chat_templates.renderer(generate.chat or model, loaded.tokenizer)
+            chat = generate.chat or model
+            render = chat_templates.renderer(chat, loaded.tokenizer) if generate.json_input else None
             prompting = Prompting(render, loaded.tokenizer.decode)
             read = partial(_requests, generate=generate, prompting=prompting, check=loaded.check_request)
             batches = _batches(blocks, read, size)

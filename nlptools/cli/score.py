@@ -119,7 +119,7 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
     if score.save is not None:
         mixture_directory.check_target(score.save, lines.force)
     with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered) as out:
-        loaded: Any = load(model, *score.mixed, compute=compute, settings=score)
+        loaded: Any = load(model, *score.mixed, compute=compute, settings=score, errors=common.encoding_errors)
         if score.tune is not None:
             from nlptools.inference.tuning import tune
 

@@ -19,6 +19,7 @@ from nlptools.configs.text import Tokenize
         "as U+2581, and a U+2581 in the text with a backslash before it; SentencePiece begins words with U+2581; bytes "
         "writes <0x00> to <0xFF>. --decode restores the exact text for char, bytes and byte-level BPE, the text up to "
         "spacing for words, and the normalized text for SentencePiece; it joins the tokens of the others with spaces. "
+        "whitespace splits at all white space of Unicode, ascii-whitespace as KenLM does, so that no-break spaces stay in words. "
         "zh splits Chinese into characters; ja-mecab and ko-mecab split Japanese and Korean into words with MeCab (extras "
         "ja and ko); these and 13a and intl equal the tokenizers of sacrebleu. "
         "A vocabulary file has lines of token TAB count; the line number, counted from 0, is the id."

@@ -10,7 +10,7 @@ KINDS = ("words", "unigram", "bpe", "char", "wordpiece", "byte-bpe")
 SENTENCEPIECE_KINDS = ("unigram", "bpe", "char")
 
 TOKENIZER_HELP = (
-    "Tokenizer: whitespace, words, 13a, intl, zh, ja-mecab, ko-mecab, char, bytes; or the path of a "
+    "Tokenizer: whitespace, ascii-whitespace, words, 13a, intl, zh, ja-mecab, ko-mecab, char, bytes; or the path of a "
     "SentencePiece .model, tokenizer.json, vocab.txt (WordPiece), .tsv vocabulary, or model directory."
 )
 

@@ -180,4 +180,4 @@ class Convert:
     def check_model(self) -> None:
         """Raise UsageError for options that do not go with a model, which has no vectors to choose from."""
         if replace(self, force=False) != Convert():
-            raise UsageError("only --force goes with the weights of an ELMo, and with adapters")
+            raise UsageError("only --force goes with the weights of an ELMo, adapters and n-gram models")

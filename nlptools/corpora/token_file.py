@@ -18,6 +18,7 @@ from nlptools.corpora.counts import Counts
 from nlptools.errors import DataError
 from nlptools.files.streams import Block
 from nlptools.text import byte_spelling
+from nlptools.text.builtin import AT_WHITE_SPACE
 from nlptools.text.flat_ids import encode_flat, flat_ids, id_type
 from nlptools.text.open_words import OpenWords
 from nlptools.text.tokenizer import Tokenizer
@@ -137,7 +138,7 @@ def encode(
         ends = np.fromiter((ends for _, ends in chunk), np.bool_, len(chunk))
         ids = np.insert(flat, lengths.cumsum()[ends], eos)
         missed = unknown.count(texts, flat if words is None else words.tokens(flat))
-        split = len(flat) if unknown.tokenizer.kind == "whitespace" else None
+        split = len(flat) if unknown.tokenizer.kind in AT_WHITE_SPACE else None
         yield ids, text_counts(texts, len(flat), int(ends.sum()), missed, split)
 
 

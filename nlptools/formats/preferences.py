@@ -7,8 +7,9 @@
     preference  the pairs and rankings of `reward`; or `prompt`, `completion` and a `label`, true or false
 A text is a string or a list of messages, objects with `role` and `content`. Without `prompt`, the prompt is what `chosen` and
 `rejected` begin with in common: up to the last "Assistant:" in it (Bai et al. 2022, arXiv:2204.05862), else to the end of a
-word, or whole messages. Layouts: a JSON object per line, or Parquet. Alpaca's text around an instruction is that of Taori et
-al. 2023.
+word, or whole messages. A `prompt` that is text before responses that are messages (the binarized UltraFeedback) is the first
+message of the user: the responses begin with it, or follow it. Layouts: a JSON object per line, or Parquet. Alpaca's text
+around an instruction is that of Taori et al. 2023.
 """
 
 from __future__ import annotations
@@ -50,8 +51,7 @@ def read_demonstrations(path: str, options: Options, errors: str = "strict") -> 
         elif "instruction" in record:
             yield from _alpaca(record)
         else:
-            prompt = record.text("prompt")
-            completion = record.after(prompt, "completion", "response")
+            prompt, completion = _prompt_and_response(record)
             yield Demonstration((*prompt, *completion), len(prompt), record.place)
 
 
@@ -110,18 +110,6 @@ class _Record:
     def text(self, *keys: str) -> Turns:
         """The text or the messages under the first of `keys`. Raises DataError."""
         return self.turns(*self.get(*keys))
-
-    def after(self, prompt: Turns, *keys: str) -> Turns:
-        """As `text`, of what follows `prompt`, which is also text, or also messages. Raises DataError."""
-        key, value = self.get(*keys)
-        return self.following(prompt, key, value)
-
-    def following(self, prompt: Turns, key: str, value: Any) -> Turns:
-        """As `turns`, of what follows `prompt`. Raises DataError."""
-        turns = self.turns(key, value)
-        if bool(turns[0].role) != bool(prompt[0].role):
-            raise self.refuse(f"of 'prompt' and {key!r}, one is text, the other one messages")
-        return turns
 
     def turns(self, key: str, value: Any) -> Turns:
         """A text or messages. Raises DataError, which names `key`."""
@@ -213,10 +201,9 @@ def _ranked(record: _Record, labelled: bool, margin: float) -> Ranking:
     _, values = record.get("responses")
     if not isinstance(values, list) or not values:
         raise record.refuse("'responses' is not a list of responses")
-    prompt = record.text("prompt")
-    responses = [record.following(prompt, "responses", value) for value in values]
+    prompt, responses = _following(record, [("responses", value) for value in values])
     if "ranking" not in record and not labelled:
-        return Ranking(prompt, tuple(responses), (), record.place)
+        return Ranking(prompt, responses, (), record.place)
     _, raw = record.get("ranking")
     if not isinstance(raw, list) or len(raw) != len(values):
         raise record.refuse(f"'ranking' is not a list of {len(values)} numbers, one for each of 'responses'")
@@ -226,17 +213,44 @@ def _ranked(record: _Record, labelled: bool, margin: float) -> Ranking:
 
 
 def _pair(record: _Record, margin: float) -> Ranking:
+    pair = [record.get(key) for key in ("chosen", "rejected")]
     if "prompt" in record:
-        prompt = record.text("prompt")
-        chosen, rejected = (_without(prompt, record.after(prompt, key)) for key in ("chosen", "rejected"))
+        prompt, (chosen, rejected) = _following(record, pair)
     else:
-        chosen = record.text("chosen")
-        prompt, chosen, rejected = _common_prompt(record, chosen, record.after(chosen, "rejected"))
+        prompt, chosen, rejected = _common_prompt(record, *(record.turns(key, value) for key, value in pair))
     return Ranking(prompt, (chosen, rejected), (1.0, 2.0), record.place, margin)
 
 
+def _following(record: _Record, values: Sequence[tuple[str, Any]]) -> tuple[Turns, tuple[Turns, ...]]:
+    """The prompt, and the responses under some keys without the messages of the prompt that they begin with, as some files
+    have them. Raises DataError.
+    """
+    prompt = record.text("prompt")
+    responses = [record.turns(key, value) for key, value in values]
+    if not prompt[0].role and all(turns[0].role for turns in responses):
+        return _first_message(record, prompt[0].content, responses)
+    for (key, _), turns in zip(values, responses, strict=True):
+        if bool(turns[0].role) != bool(prompt[0].role):
+            raise record.refuse(f"of 'prompt' and {key!r}, one is text, the other one messages")
+    return prompt, tuple(_without(prompt, turns) for turns in responses)
+
+
+def _first_message(record: _Record, text: str, responses: Sequence[Turns]) -> tuple[Turns, tuple[Turns, ...]]:
+    """The prompt of messages whose user says `text`: what they begin with in common, or this text. Raises DataError."""
+    first, *others = responses
+    count = sum(1 for _ in takewhile(lambda turn: turn.role != "assistant", first))
+    if others:
+        count = min(_common(first[:-1], other[:-1]) for other in others)
+    prompt, rest = first[:count], tuple(turns[count:] for turns in responses)
+    if any(turn.role == "user" for turn in prompt):
+        return prompt, rest
+    if any(turns[0].role != "assistant" for turns in rest):
+        raise record.refuse("'prompt' is text, and the responses to it do not begin with the same message")
+    return (*prompt, Turn("user", text)), rest
+
+
 def _without(prompt: Turns, whole: Turns) -> Turns:
-    """A response of messages, without the messages of the prompt that it begins with, as some files have them."""
+    """A response of messages, without the messages of the prompt."""
     if whole[0].role and len(whole) > len(prompt) and whole[: len(prompt)] == prompt:
         return whole[len(prompt) :]
     return whole
@@ -244,7 +258,9 @@ def _without(prompt: Turns, whole: Turns) -> Turns:
 
 def _common_prompt(record: _Record, chosen: Turns, rejected: Turns) -> tuple[Turns, Turns, Turns]:
     """The prompt that both texts begin with, and what each has after it. Raises DataError if there is none."""
-    if chosen[0].role or rejected[0].role:
+    if bool(chosen[0].role) != bool(rejected[0].role):
+        raise record.refuse("of 'chosen' and 'rejected', one is text, the other one messages")
+    if chosen[0].role:
         count = _common(chosen[:-1], rejected[:-1])
         if count < 1:
             raise record.refuse("no 'prompt', and 'chosen' and 'rejected' do not begin with the same message")
@@ -271,5 +287,5 @@ def _last_space(text: str) -> int:
 
 
 def _prompt_and_response(record: _Record) -> tuple[Turns, Turns]:
-    prompt = record.text("prompt")
-    return prompt, record.after(prompt, "completion", "response")
+    prompt, (response,) = _following(record, [record.get("completion", "response")])
+    return prompt, response

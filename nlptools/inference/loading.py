@@ -42,8 +42,9 @@ if TYPE_CHECKING:
     )
 
     class Where(TypedDict, total=False):
-        """Where and how `load` computes."""
+        """Where and how `load` reads and computes."""
 
+        errors: str
         device: str
         precision: str
         threads: int
@@ -83,15 +84,18 @@ class Opened:
         return task is not None or bool(set(self.bundle.heads) & set(TASK_HEADS))
 
 
-def open_model(path: str | Path) -> Opened:
+def open_model(path: str | Path, errors: str = "strict") -> Opened:
     """The model directory or ARPA file `path`, or the model of this name in the local Hugging Face cache.
+
+    Args:
+        errors: what to do with invalid UTF-8 in an ARPA file: strict, replace, ignore.
 
     Raises:
         InputError: no such directory.
         BundleError: see `bundle.load` and `sentence_steps.read`.
     """
     if arpa_bundle.is_arpa(path):
-        return Opened(Path(path), arpa_bundle.load(path), None)
+        return Opened(Path(path), arpa_bundle.load(path, errors), None)
     where = hub_cache.locate(path)
     steps = None
     if (where / "modules.json").is_file():
@@ -110,9 +114,7 @@ def load(
     path: str | Path, *others: str | Path, settings: Score, **where: Unpack[Where]
 ) -> LanguageModel | NGramScorer | BidirectionalScorer | MaskedScorer: ...
 @overload
-def load(
-    path: str | Path, *, settings: Embed, words: EmbedWords | None = ..., errors: str = ..., **where: Unpack[Where]
-) -> Embedder: ...
+def load(path: str | Path, *, settings: Embed, words: EmbedWords | None = ..., **where: Unpack[Where]) -> Embedder: ...
 @overload
 def load(
     path: str | Path, *, settings: Predict, files: Files | None = ..., **where: Unpack[Where]
@@ -151,7 +153,7 @@ def load(
         device, precision, threads: see `Compute`; ignored if `compute` is given.
         words: how word vectors are weighted (`Embed`).
         files: the layout of the input files (`Predict`).
-        errors: what to do with invalid UTF-8 in files of word vectors: strict, replace, ignore.
+        errors: what to do with invalid UTF-8 in files of word vectors and ARPA files: strict, replace, ignore.
 
     Raises:
         InputError, BundleError: see `open_model`.
@@ -160,7 +162,7 @@ def load(
     """
     compute = compute or Compute(device=device, precision=precision, threads=threads)
     if isinstance(settings, Generate | Score) and settings.weights == INT8:
-        return _in_8_bits([path, *others], settings, compute)
+        return _in_8_bits([path, *others], settings, compute, errors)
     if (settings is None or isinstance(settings, Embed)) and not others and _holds_vectors(path):
         from nlptools.inference.embedding import word_embedder
 
@@ -170,8 +172,8 @@ def load(
             f"{path} holds no word vectors: --weights, --counts, --tokenizer and --lowercase go with those"
         )
     if isinstance(settings, Score) or mixture_directory.is_saved(path):
-        return _scorer([path, *others], settings, compute)
-    first, *_ = opened = [open_model(each) for each in (path, *others)]
+        return _scorer([path, *others], settings, compute, errors)
+    first, *_ = opened = [open_model(each, errors) for each in (path, *others)]
     if first.bundle.family == registry.NGRAM:
         return _ngram_model(opened, settings, compute)
     if isinstance(settings, Predict) or (settings is None and not others and first.predicts):
@@ -184,13 +186,13 @@ def load(
 
 
 def _in_8_bits(
-    paths: list[str | Path], settings: Generate | Score, compute: Compute
+    paths: list[str | Path], settings: Generate | Score, compute: Compute, errors: str
 ) -> LanguageModel | NGramScorer | BidirectionalScorer | MaskedScorer | Translator:
     """As `load`, with rounded weights, see `quantization.quantize`."""
     from nlptools.inference.quantization import quantize
 
     plain: Any = replace(settings, weights=None)
-    loaded: Any = load(*paths, compute=compute, settings=plain)
+    loaded: Any = load(*paths, compute=compute, settings=plain, errors=errors)
     quantize(loaded)
     return loaded  # type: ignore[no-any-return]
 
@@ -202,15 +204,15 @@ def _refuse_features(opened: Opened) -> None:
 
 
 def _scorer(
-    paths: list[str | Path], settings: object, compute: Compute
+    paths: list[str | Path], settings: object, compute: Compute, errors: str
 ) -> LanguageModel | NGramScorer | BidirectionalScorer | MaskedScorer | Translator:
     """A model that scores text, or a mixture for any use. Raises UsageError for one that cannot."""
     mixed = len(paths) > 1 or mixture_directory.is_saved(paths[0])
     if isinstance(settings, Score):
         compute = _for_scoring(settings, compute, mixed)
     if mixed or not isinstance(settings, Score):
-        return _mixture(paths, settings, compute)
-    opened = [open_model(paths[0])]
+        return _mixture(paths, settings, compute, errors)
+    opened = [open_model(paths[0], errors)]
     loaded = opened[0].bundle
     if settings.masked is not None:
         from nlptools.compute import backend, memory
@@ -271,7 +273,7 @@ def _set_memory(length: int, *bundles: bundle.Bundle) -> None:
         model.config = replace(model.config, inference_memory=length)
 
 
-def _mixture(paths: list[str | Path], settings: object, compute: Compute) -> LanguageModel | NGramScorer:
+def _mixture(paths: list[str | Path], settings: object, compute: Compute, errors: str) -> LanguageModel | NGramScorer:
     """A mixture: a saved one, or of several models. Raises UsageError for other uses than scoring and generation."""
     from nlptools.inference.mixture import NGramMixtureScorer, parts_of
 
@@ -285,7 +287,7 @@ def _mixture(paths: list[str | Path], settings: object, compute: Compute) -> Lan
             raise UsageError(f"{display(str(path))} is a mixture: --with goes with single models")
     if isinstance(settings, Score) and settings.weights is not None:
         weights = mixture_weights(settings.weights)
-    bundles = [open_model(path).bundle for path in paths]
+    bundles = [open_model(path, errors).bundle for path in paths]
     if isinstance(settings, Score) and settings.memory_length is not None:
         _set_memory(settings.memory_length, *bundles)
     parts = parts_of(bundles, weights)

@@ -10,7 +10,6 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from nlptools import bundle
 from nlptools.configs.scoring import mixture_weights
@@ -69,7 +68,7 @@ def save(directory: str, models: Sequence[bundle.Bundle], weights: Sequence[floa
             name = f"model-{number}"
             (folder / name).mkdir()
             if arpa_bundle.is_arpa(loaded.path):
-                _save_ngrams(folder / name, loaded)
+                arpa_bundle.save(folder / name, loaded)
             elif peft.is_adapter(loaded.path):
                 from nlptools.inference import merging  # imports PyTorch
 
@@ -80,13 +79,6 @@ def save(directory: str, models: Sequence[bundle.Bundle], weights: Sequence[floa
         config = {"model_type": _TYPE, "nlptools": {"arch": "mixture"}, "parts": entries}
         atomic.write_whole(folder / "config.json", json.dumps(config, indent=2) + "\n")
         artifacts.write_manifest(folder, ["config.json"])
-
-
-def _save_ngrams(folder: Path, loaded: bundle.Bundle) -> None:
-    model: Any = loaded.model
-    bundle.save(
-        folder, "ngram", model, model.arrays(), loaded.tokenizer, eos=loaded.eos, document=loaded.document, training={}
-    )
 
 
 def _link(source: Path, target: Path) -> None:

@@ -31,6 +31,7 @@ from nlptools.inference.words import (
     WordScorer,
 )
 from nlptools.models.language.ngram import Longs, NGrams
+from nlptools.text.builtin import AT_WHITE_SPACE
 from nlptools.text.flat_ids import flat_ids
 from nlptools.text.unknown import UnknownTokens
 
@@ -111,9 +112,9 @@ class NGramScorer:
         Words between white space are looked up all at once, in half the time, unless one of them is the end-of-text token.
         """
         tokenizer, eos = self.bundle.tokenizer, self.bundle.eos
-        if tokenizer.kind == "whitespace" and not tokenizer.lowercase and self.vocab.unk is not None:
+        if tokenizer.kind in AT_WHITE_SPACE and not tokenizer.lowercase and self.vocab.unk is not None:
             end = token_name(self.vocab, eos)
-            words = f" {end} ".join([*lines, ""]).split()
+            words = tokenizer.tokens(f" {end} ".join([*lines, ""]))
             flat = np.fromiter(map(self.vocab.ids.get, words, itertools.repeat(self.vocab.unk)), np.int64, len(words))
             ends = np.flatnonzero(flat == eos)
             if len(ends) == len(lines):

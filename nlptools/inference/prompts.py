@@ -15,7 +15,8 @@ from nlptools.errors import DataError, display, shown
 from nlptools.formats import record_fields
 from nlptools.formats.reading_options import Options
 from nlptools.formats.record_fields import Record
-from nlptools.text.chat_templates import Conversation, chat_template, continued
+from nlptools.text.chat_answers import continued
+from nlptools.text.chat_templates import Conversation, chat_template
 from nlptools.text.prompt_templates import MissingField, Template, read_template
 
 _DEFAULT = "plain"  # template of conversations
@@ -177,10 +178,11 @@ class Prompts:
         """The text of a conversation, and the rest of it for each last turn of the assistant."""
         assert self.chat is not None
         try:
-            rests = [None if text is None else continued(self.chat, turns, text.strip())[1] for text in completions]
-            return self.chat(turns, True), rests
+            prompt, rests = continued(self.chat, turns, [text.strip() for text in completions if text is not None])
         except DataError as error:
             raise record.place.error(str(error)) from None
+        rest = iter(rests)
+        return prompt, [None if text is None else next(rest) for text in completions]
 
 
 def _reply(answer: str | None) -> list[dict[str, str]]:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nlptools.configs.scoring import Score
+from nlptools.text.builtin import AT_WHITE_SPACE
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.text.word_marks import WordMarks, word_marks
 
@@ -91,7 +92,7 @@ class WordScorer:
         `ids` are the tokens, for the correction: white space that they do not show as such, as bytes of no-break spaces, moves
         nothing between two words.
         """
-        spans = _word_spans(line)
+        spans = self._spans(line)
         bounds = self.bounds(line)
         first, end = bounds[:-1], bounds[1:]
         log_probs = np.append(details[:, LOG_PROBABILITY].astype(np.float64), 0.0)
@@ -112,8 +113,8 @@ class WordScorer:
 
     def bounds(self, line: str) -> NDArray[np.int64]:
         """The first token of each word, and the end of the last, (W + 1,); a token belongs to the word it begins in."""
-        spans = _word_spans(line)
-        if self.tokenizer.kind == "whitespace":
+        spans = self._spans(line)
+        if self.tokenizer.kind in AT_WHITE_SPACE:
             return np.arange(len(spans) + 1)
         places = np.array(self.tokenizer.offsets(line), np.int64).reshape(-1, 2)
         words = np.array(spans, np.int64).reshape(-1, 2)
@@ -122,10 +123,11 @@ class WordScorer:
             word = np.minimum(word, np.searchsorted(words[:, 0], places[:, 1], side="left") - 1).clip(min=0)
         return np.searchsorted(np.maximum.accumulate(word), np.arange(len(spans) + 1))
 
-
-def _word_spans(line: str) -> list[tuple[int, int]]:
-    """The places of the words of a line."""
-    return [match.span() for match in re.finditer(r"\S+", line)]
+    def _spans(self, line: str) -> list[tuple[int, int]]:
+        """The places of the words of a line."""
+        if self.tokenizer.kind in AT_WHITE_SPACE:
+            return self.tokenizer.offsets(line)
+        return [match.span() for match in re.finditer(r"\S+", line)]
 
 
 def _column(details: Details, column: int, first: NDArray[np.int64], counts: list[int]) -> list[float | None]:

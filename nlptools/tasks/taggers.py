@@ -20,7 +20,7 @@ def encoding(loaded: bundle.Bundle, max_length: int, threads: int) -> WordEncodi
     vocab = loaded.tokenizer.vocab
     if vocab is None or vocab.unk != model.config.unk:
         raise BundleError(f"{display(str(loaded.path))}: the vocabulary has another unknown word than config.json")
-    return WordEncoding(loaded.tokenizer, model.config.alphabet, max_length or MAX_LENGTH, threads)
+    return WordEncoding(loaded.tokenizer, model.config.spelled_with, max_length or MAX_LENGTH, threads)
 
 
 def row_logits(model: Any, features: Features, backend: Backend) -> Callable[[np.ndarray], list[np.ndarray]]:

@@ -1,4 +1,4 @@
-"""Tokenizers selected by name: whitespace, words, 13a, intl, zh, ja-mecab, ko-mecab, char, bytes.
+"""Tokenizers selected by name: whitespace, ascii-whitespace, words, 13a, intl, zh, ja-mecab, ko-mecab, char, bytes.
 
 Ids come from a vocabulary file; `bytes` has its own vocabulary. `decode` restores the exact text for `char` and `bytes`,
 and the text up to spacing for `words` (see `words.py`); for the others it joins the tokens with single spaces.
@@ -74,6 +74,7 @@ def _byte_spans(tokens: list[str], text: str) -> list[tuple[int, int]]:
 
 RULES = {
     "whitespace": _Rule(str.split, " ".join, words.spans),
+    "ascii-whitespace": _Rule(words.split_ascii, " ".join, words.spans),
     "words": _Rule(words.split_words, words.join_words, words.spans, sees_case=True),
     "13a": _Rule(mteval.split_13a, " ".join, mteval.spans_13a),
     "intl": _Rule(mteval.split_intl, " ".join, words.spans),
@@ -82,6 +83,9 @@ RULES = {
     "char": _Rule(_split_characters, _join_characters, _character_spans),
     "bytes": _Rule(_split_bytes, _join_bytes, _byte_spans),
 }
+
+
+AT_WHITE_SPACE = ("whitespace", "ascii-whitespace")  # tokenizers that only split
 
 
 class NamedTokenizer:

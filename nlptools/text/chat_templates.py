@@ -27,7 +27,7 @@ Message = Mapping[str, Any]  # "role" (system, user, assistant) and "content"
 Conversation = Callable[[Sequence[Message], bool], str]
 
 _TEMPLATE, _CONFIG = FILES = ("chat_template.jinja", "tokenizer_config.json")  # which `keep` may write
-_MARK = "\u241f"  # stands for an answer, to see what a template writes after it
+MARK = "\u241f"  # stands for an answer, to see what a template writes after it
 _NO_SYSTEM = "this chat template has no system messages"
 
 
@@ -169,13 +169,6 @@ def keep(directory: Path, base: str, chat: str | None) -> list[str]:
     return list(texts)
 
 
-def continued(chat: Conversation, turns: Sequence[Message], answer: str) -> tuple[str, str]:
-    """The text of a conversation up to the assistant's next turn, and what follows it for this turn."""
-    prompt = chat(turns, True)
-    whole = chat([*turns, {"role": "assistant", "content": answer}], False)
-    return prompt, whole[len(prompt) :] if whole.startswith(prompt) else answer
-
-
 def end_of_turn(chat: Conversation) -> str:
     """The text behind an answer, without white space around it."""
     return after_answer(chat).strip()
@@ -183,8 +176,8 @@ def end_of_turn(chat: Conversation) -> str:
 
 def after_answer(chat: Conversation) -> str:
     """The text behind the last answer of a conversation."""
-    turns = [{"role": "user", "content": "?"}, {"role": "assistant", "content": _MARK}]
-    return chat(turns, False).rpartition(_MARK)[2]
+    turns = [{"role": "user", "content": "?"}, {"role": "assistant", "content": MARK}]
+    return chat(turns, False).rpartition(MARK)[2]
 
 
 @dataclass(frozen=True)

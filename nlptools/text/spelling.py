@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from itertools import chain
+from collections.abc import Mapping
 
 PAD, UNKNOWN, BEGIN, END, FIRST = range(5)  # `FIRST`: of the alphabet
 MOST_LETTERS = 64  # of a word: of a longer one the characters in its middle are left out
 MOST_CHARACTERS = 1 << 14  # of an alphabet
 
 
-def alphabet(words: Iterable[str]) -> str:
-    """The characters of different words, the most frequent first; rarer than twice is unknown, so that a model learns what an
-    unknown character means.
+def alphabet(words: Mapping[str, int]) -> str:
+    """The characters of words, which occur as often as `words` says, the most frequent first. A character that occurs once is
+    unknown, so that a model learns what an unknown character means.
     """
-    counts = Counter(chain.from_iterable(words))
+    counts: Counter[str] = Counter()
+    for word, count in words.items():
+        for character in word:
+            counts[character] += count
     kept = sorted((c for c, n in counts.items() if n > 1), key=lambda c: (-counts[c], c))
     return "".join(kept[:MOST_CHARACTERS])
 

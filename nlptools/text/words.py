@@ -52,6 +52,18 @@ def _split_chunk(chunk: str) -> list[str]:
     return _pattern().findall(chunk)
 
 
+# white space that is not ASCII
+_WIDE_SPACES = "\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+_WIDE_SPACES += "\u2028\u2029\u202f\u205f\u3000"
+
+
+def split_ascii(text: str) -> list[str]:
+    """The words of `text` between white space of ASCII, as programs that read bytes split it."""
+    if any(space in text for space in _WIDE_SPACES):
+        return re.findall(r"[^\t-\r ]+", text)
+    return text.split()
+
+
 def split_words(text: str) -> list[str]:
     """The words and punctuation marks of `text`: its substrings in order, without white space."""
     tokens: list[str] = []

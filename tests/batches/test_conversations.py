@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from nlptools.batches.completions import NEXT, CompletionEncoding, Segment
-from nlptools.batches.conversations import demonstration, prompt_text, response, response_text
+from nlptools.batches.conversations import demonstration, judged_texts, prompt_text, response
 from nlptools.batches.windows import NO_TARGET
 from nlptools.errors import DataError
 from nlptools.formats.examples import Demonstration, Place, Turn
 from nlptools.text.builtin import NamedTokenizer
+from nlptools.text.chat_answers import continued
 from nlptools.text.chat_templates import FORMATS
+from nlptools.text.template_sandbox import Sandbox
 
 PLACE = Place("-", 1)
 TURNS = (Turn("system", "s"), Turn("user", "a"), Turn("assistant", "b"), Turn("user", "c"), Turn("assistant", "d"))
@@ -37,13 +39,13 @@ def test_without_a_template() -> None:
     assert [segment.text for segment in last] == ["s\n\nHuman: a\n\nAssistant: b\n\nHuman: c\n\nAssistant:", " d"]
     assert response(TURNS[:4], TURNS[4:], None, PLACE) == last
     assert prompt_text(TURNS[:4], None, PLACE) == last[0].text
-    assert response_text(TURNS[:4], TURNS[4:], None, PLACE) == last[1].text
+    assert judged_texts(TURNS[:4], [TURNS[4:]], None, PLACE) == (last[0].text, (last[1].text,))
 
 
 @pytest.mark.parametrize("chat", [None, CHATML])
 def test_plain_texts_stay_as_they_are(chat: Any) -> None:
     prompt, answer = (Turn("", "a"),), (Turn("", " b"),)
-    assert prompt_text(prompt, chat, PLACE) == "a" and response_text(prompt, answer, chat, PLACE) == " b"
+    assert prompt_text(prompt, chat, PLACE) == "a" and judged_texts(prompt, [answer], chat, PLACE) == ("a", (" b",))
     assert response(prompt, answer, chat, PLACE) == [Segment("a", False), Segment(" b", True)]
 
 
@@ -60,9 +62,11 @@ def test_by_a_template_the_text_is_that_of_chat() -> None:
     last = response(TURNS[:4], TURNS[4:], CHATML, PLACE)
     assert last == [Segment(CHATML(messages(4), True), False), Segment("d<|im_end|>", True)]
     assert prompt_text(TURNS[:4], CHATML, PLACE) == last[0].text
-    assert response_text(TURNS[:4], TURNS[4:], CHATML, PLACE) == "d", "as samples are judged"
-    longer = response_text(TURNS[:2], TURNS[2:], CHATML, PLACE)
-    assert prompt_text(TURNS[:2], CHATML, PLACE) + longer == CHATML(messages(5), False).removesuffix("<|im_end|>\n")
+    two = judged_texts(TURNS[:4], [TURNS[4:], (Turn("assistant", "e"),)], CHATML, PLACE)
+    assert two == (last[0].text, ("d", "e")), "as samples are judged"
+    before, [longer] = judged_texts(TURNS[:2], [TURNS[2:]], CHATML, PLACE)
+    assert before == prompt_text(TURNS[:2], CHATML, PLACE)
+    assert before + longer == CHATML(messages(5), False).removesuffix("<|im_end|>\n")
 
 
 def test_a_template_that_changes_earlier_turns_teaches_the_last_answer() -> None:
@@ -74,6 +78,100 @@ def test_a_template_that_changes_earlier_turns_teaches_the_last_answer() -> None
     segments = demonstration(Demonstration(TURNS, 0, PLACE), forgetful)
     assert [segment.learned for segment in segments] == [False, True] and segments[-1].ended
     assert segments[0].text.startswith("[...]")
+
+
+# Templates of reasoning models: (source, the answers that are learned of TALK, whether a prompt opens an answer otherwise)
+TALK = (
+    Turn("user", "2+2?"),
+    Turn("assistant", "<think>\nsmall\n</think>\n\n<b>4</b>"),
+    Turn("user", "3+3?"),
+    Turn("assistant", "<think>\nagain\n</think>\n\n6 >"),
+)
+LAST = "{{ m.content.split('</think>')[-1].lstrip('\\n') }}"
+REASONING = {
+    "opens with a thought": (
+        "{% for m in messages %}{% if m.role == 'user' %}[U]{{ m.content }}{% else %}[A]"
+        + LAST
+        + "[E]{% endif %}{% endfor %}"
+        "{% if add_generation_prompt %}[A]<think>\n{% endif %}",
+        ["<b>4</b>[E]", "6 >[E]"],
+        True,
+    ),
+    "opens with an empty thought": (
+        "{{ bos_token }}{% for m in messages %}<|{{ m.role }}|>\n" + LAST + "<|end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|>\n<think>\n\n</think>\n\n{% endif %}",
+        ["<b>4</b><|end|>", "6 ><|end|>"],
+        True,
+    ),
+    "keeps the thought of the last answer": (
+        "{% for m in messages %}<|{{ m.role }}|>\n{% if loop.last and m.role == 'assistant' %}{% if '</think>' in m.content %}"
+        "{{ m.content }}{% else %}<think>\n\n</think>\n\n{{ m.content }}{% endif %}{% else %}"
+        + LAST
+        + "{% endif %}<|end|>\n"
+        "{% endfor %}{% if add_generation_prompt %}<|assistant|>\n{% endif %}",
+        ["<b>4</b><|end|>", "<think>\nagain\n</think>\n\n6 ><|end|>"],
+        False,
+    ),
+    "thinks in a channel": (
+        "{% for m in messages %}<|start|>{{ m.role }}<|message|>{% if m.role == 'assistant' %}<|final|>"
+        + LAST
+        + "<|return|>"
+        "{% else %}{{ m.content }}<|end|>{% endif %}{% endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}",
+        ["<|message|><|final|><b>4</b><|return|>", "<|message|><|final|>6 ><|return|>"],
+        False,
+    ),
+    "opens with another name": (
+        "{% for m in messages %}<{{ m.role }}>"
+        + LAST
+        + "</s>{% endfor %}{% if add_generation_prompt %}<assistant_thinks>{% endif %}",
+        ["<assistant><b>4</b></s>", "<assistant>6 ></s>"],
+        True,
+    ),
+    "has no mark at the end": (
+        "{% for m in messages %}{{ m.role }}: "
+        + LAST
+        + "\n{% endfor %}{% if add_generation_prompt %}assistant: <think>{% endif %}",
+        ["<b>4</b>", "6 >"],
+        True,
+    ),
+    "forgets earlier turns": (
+        "{% for m in messages[-2:] %}[{{ m.content }}]{% endfor %}{% if add_generation_prompt %}[{% endif %}",
+        ["<think>\nagain\n</think>\n\n6 >]"],
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REASONING)
+def test_what_a_template_of_a_reasoning_model_writes_is_learned(name: str, capsys: Any) -> None:
+    pytest.importorskip("jinja2")
+    source, learned, otherwise = REASONING[name]
+    chat = Sandbox("m", source, {"bos_token": "<s>"})
+    segments = demonstration(Demonstration(TALK, 0, PLACE), chat)
+    turns = [{"role": turn.role, "content": turn.content} for turn in TALK]
+    assert "".join(segment.text for segment in segments) == chat(turns, False).rstrip()
+    assert [segment.text for segment in segments if segment.learned] == learned
+    assert [segment.ended for segment in segments if segment.learned] == [False] * (len(learned) - 1) + [True]
+    assert ("opens the prompt for an answer" in capsys.readouterr().err) == otherwise
+    alone = response(TALK[:3], TALK[3:], chat, PLACE)
+    assert [segment.text for segment in alone if segment.learned] == learned[-1:]
+    other = (Turn("assistant", "<i>7</i>"),)
+    before, texts = judged_texts(TALK[:3], [TALK[3:], other], chat, PLACE)
+    end = "".join(learned[-1].rpartition("6 >")[2:])
+    for response_, text in zip((TALK[3:], other), texts, strict=True):
+        whole = chat([*turns[:3], {"role": "assistant", "content": response_[0].content}], False).rstrip()
+        assert before + text + end == whole
+    prompt, [rest] = continued(chat, turns[:3], [TALK[3].content])
+    assert prompt + rest == chat(turns, False)
+    assert continued(chat, turns[:3], []) == (chat(turns[:3], True), []), "a model goes on from its own prompt"
+
+
+def test_a_template_that_leaves_out_the_answer_is_an_error() -> None:
+    def silent(turns: Any, generation: bool) -> str:
+        return "A:" if generation else "".join(turn["content"] for turn in turns if turn["role"] == "user")
+
+    with pytest.raises(DataError, match="a:3: the chat template does not write the answer"):
+        demonstration(Demonstration(TURNS, 0, Place("a", 3)), silent)
 
 
 def test_a_refusal_names_the_line() -> None:

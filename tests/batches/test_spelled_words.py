@@ -15,7 +15,7 @@ from nlptools.text.spelling import BEGIN, END, FIRST, UNKNOWN
 from nlptools.text.vocab import Vocab
 
 
-def encoding(words: str, lowercase: bool = True, alphabet: str = "ab") -> WordEncoding:
+def encoding(words: str, lowercase: bool = True, alphabet: str | None = "ab") -> WordEncoding:
     return WordEncoding(NamedTokenizer("whitespace", Vocab(["<pad>", "<unk>", *words.split()]), lowercase), alphabet)
 
 
@@ -35,7 +35,9 @@ def test_tables_hold_each_different_word_once(capfd: pytest.CaptureFixture[str])
     a, b = FIRST, FIRST + 1
     expected = [BEGIN, b, END, BEGIN, a, UNKNOWN, END, BEGIN, UNKNOWN, UNKNOWN, END]
     assert tables["letters"].tolist() == expected
-    assert len(encoding("a", alphabet="").tables(words)["letters"]) == 0
+    assert len(encoding("a", alphabet=None).tables(words)["letters"]) == 0
+    unknown = encoding("a", alphabet="").tables(["b", "ax"])["letters"].tolist()
+    assert unknown == [BEGIN, UNKNOWN, END, BEGIN, UNKNOWN, UNKNOWN, END], "no character is known"
     assert not capfd.readouterr().err
     made.tables(["a" * 64, "b" * 65])
     assert "1 word is longer than 64 characters" in capfd.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import shutil
@@ -55,6 +56,66 @@ def test_lines_tokens_and_the_whole_text_agree(trained):
 def test_the_arpa_file_is_the_same_model(trained):
     ours, theirs = total(trained, "lm"), total(trained, "lm.arpa")
     assert theirs["log_probability"] == pytest.approx(ours["log_probability"], abs=1e-4)
+
+
+def test_convert_goes_from_arpa_to_a_directory_and_back(trained):
+    done = within(trained, "convert", "lm", "again.arpa")
+    assert done.code == 0 and "3-grams" in done.err
+    assert (trained / "again.arpa").read_bytes() == (trained / "lm.arpa").read_bytes(), "as train-lm writes it"
+    assert within(trained, "convert", "lm", "-").out == (trained / "lm.arpa").read_bytes()
+    (trained / "packed.arpa.gz").write_bytes(gzip.compress((trained / "lm.arpa").read_bytes()))
+    assert within(trained, "convert", "packed.arpa.gz", "opened").code == 0
+    assert total(trained, "opened") == total(trained, "lm.arpa")
+    within(trained, "convert", "opened", "third.arpa")
+    assert sorted((trained / "third.arpa").read_text().split()) == sorted((trained / "lm.arpa").read_text().split())
+    for arguments, status, message in (
+        (("lm.arpa", "opened"), 73, "opened: exists"),
+        (("lm", "third.arpa"), 73, "third.arpa: exists"),
+        (("lm", "other"), 2, "the target is an ARPA file, such as other.arpa"),
+        (("lm.arpa", "lm.bin"), 2, ".bin files hold word vectors"),
+        (("lm.arpa", "other", "--restrict", "5"), 2, "only --force goes with"),
+        (("none.arpa", "other"), 66, "none.arpa"),
+    ):
+        refused = within(trained, "convert", *arguments)
+        assert refused.code == status and message in refused.err, arguments
+    assert not (trained / "other").exists() and not (trained / "lm.bin").exists()
+    assert within(trained, "convert", "lm.arpa", "opened", "--force").code == 0
+    # of pieces, the file is about the pieces
+    assert within(trained, "train-lm", "--arch", "ngram", "-t", "char", "-o", "letters", "train.txt").code == 0
+    assert "nlptools tokenize -t letters" in within(trained, "convert", "letters", "letters.arpa").err
+
+
+def test_words_with_wide_spaces_are_words_of_the_file(trained):
+    """As KenLM reads them: white space of ASCII ends a word, no other does."""
+    wide = ["\u00a0", "\u3000", "\u202f", "\u2003", "\u0085", "\x1f"]
+    rows = "".join(f"-{n}\tten{space}km\n" for n, space in enumerate(wide, 2))
+    text = f"\\data\\\nngram 1={3 + len(wide)}\n\n\\1-grams:\n-1\t<unk>\n-99\t<s>\n-0.5\t</s>\n{rows}\\end\\\n"
+    (trained / "wide.arpa").write_text(text, encoding="utf-8")
+    given = "".join(f"ten{space}km\n" for space in wide) + "ten\u00a0m\nten km\n"
+    expected = [*((n + 0.5, 2) for n in range(2, 2 + len(wide))), (1.5, 2), (2.5, 3)]
+    assert within(trained, "convert", "wide.arpa", "wide").code == 0
+    for model in ("wide.arpa", "wide"):
+        rows = within(trained, "score", model, stdin=given).lines
+        for row, (logarithm, tokens) in zip(rows, expected, strict=True):
+            assert float(row.split("\t")[0]) == pytest.approx(-logarithm * math.log(10), abs=1e-3), (model, row)
+            assert int(row.split("\t")[1]) == tokens
+        words = within(trained, "score", model, "--per", "word", stdin="ten\u3000km ten\n").lines
+        assert [row.split("\t")[0] for row in words if row] == ["ten\u3000km", "ten"]
+    again = within(trained, "convert", "wide", "-").out.decode()
+    assert all(f"ten{space}km" in again for space in wide)
+
+
+def test_an_arpa_file_in_latin_1_does_not_pass_silently(trained):
+    text = "\\data\\\nngram 1=4\n\n\\1-grams:\n-1\t<unk>\n-99\t<s>\n-0.5\t</s>\n-0.7\tété\n\\end\\\n"
+    (trained / "latin.arpa").write_bytes(text.encode("latin-1"))
+    for command in (("score", "latin.arpa"), ("generate", "latin.arpa"), ("convert", "latin.arpa", "latin")):
+        refused = within(trained, *command, stdin="été\n")
+        assert refused.code == 65 and "latin.arpa:8: the word" in refused.err and "iconv" in refused.err, command
+    done = within(trained, "score", "latin.arpa", "--encoding-errors", "replace", stdin="été\n")
+    assert done.code == 0 and "1 word with invalid UTF-8" in done.err
+    assert float(done.text.split("\t")[0]) == pytest.approx(-1.5 * math.log(10), abs=1e-3), "unknown in any text"
+    assert within(trained, "convert", "latin.arpa", "latin", "--encoding-errors", "replace").code == 0
+    assert within(trained, "score", "latin", stdin="\\xe9t\\xe9\n").text.startswith("-2.7631")
 
 
 @pytest.mark.parametrize("model", ["lm", "lm.arpa"])

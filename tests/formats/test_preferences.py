@@ -70,6 +70,36 @@ def test_pairs_alike_in_every_shape(tmp_path: Path) -> None:
     assert pairs[0][0] == (Turn("user", "a"),) and pairs[0][1][1] == (Turn("assistant", "c"),)
 
 
+def test_a_prompt_that_is_text_before_messages(tmp_path: Path) -> None:
+    """The user's first message, whether the responses repeat it or not."""
+    system = {"role": "system", "content": "s"}
+    talk = [user("a"), assistant("b"), user("c")]
+    one = Ranking((Turn("user", "a"),), ((Turn("assistant", "b"),), (Turn("assistant", "c"),)), (1.0, 2.0), None)  # type: ignore[arg-type]
+    for chosen, rejected in (
+        ([user("a"), assistant("b")], [user("a"), assistant("c")]),
+        ([assistant("b")], [assistant("c")]),
+    ):
+        pair = {"prompt": "a", "chosen": chosen, "rejected": rejected}
+        ranked = {"prompt": "a", "responses": [rejected, chosen], "ranking": [2, 1]}
+        for task in ("reward", "preference"):
+            for found in examples(tmp_path, task, pair, ranked):
+                assert (found.prompt, found.responses, found.ranks) == (one.prompt, one.responses, one.ranks)
+        [said] = examples(tmp_path, "instruct", {"prompt": "a", "completion": chosen})
+        assert (said.turns, said.learned) == ((Turn("user", "a"), Turn("assistant", "b")), 1)
+        [judged] = examples(tmp_path, "preference", {"prompt": "a", "completion": chosen, "label": True})
+        assert (judged.prompt, judged.response) == (one.prompt, one.responses[0])
+    [longer] = examples(
+        tmp_path, "preference", {"prompt": "a", "chosen": [*talk, assistant("d")], "rejected": [*talk, assistant("e")]}
+    )
+    assert longer.prompt == (Turn("user", "a"), Turn("assistant", "b"), Turn("user", "c"))
+    [told] = examples(
+        tmp_path,
+        "preference",
+        {"prompt": "a", "chosen": [system, assistant("b")], "rejected": [system, assistant("c")]},
+    )
+    assert told.prompt == (Turn("system", "s"), Turn("user", "a")) and told.responses == one.responses
+
+
 def test_rankings_and_judgements(tmp_path: Path) -> None:
     ranked = {"prompt": "a", "responses": [" x", " y", " z", " u"], "ranking": [3, 1, 3, 2]}
     (ranking,) = examples(tmp_path, "reward", ranked)
@@ -109,6 +139,13 @@ def test_rankings_and_judgements(tmp_path: Path) -> None:
         ("reward", {"prompt": "a", "responses": ["b", "c"], "ranking": [1, 1]}, "no response is better"),
         ("reward", {"prompt": "a", "chosen": "b", "rejected": "c", "margin": "d"}, "'margin' has 'd'"),
         ("reward", {"prompt": [user("a")], "chosen": "b", "rejected": "c"}, "one is text, the other one messages"),
+        ("reward", {"prompt": "a", "chosen": "b", "rejected": [assistant("c")]}, "one is text, the other one messages"),
+        ("reward", {"chosen": "b", "rejected": [assistant("c")]}, "'rejected', one is text, the other one messages"),
+        (
+            "reward",
+            {"prompt": "a", "chosen": [user("x"), assistant("b")], "rejected": [user("y"), assistant("c")]},
+            "'prompt' is text, and the responses to it do not begin with the same message",
+        ),
         ("preference", {"prompt": "a", "completion": "b", "label": "yes"}, "'label' is 'yes'"),
     ],
 )

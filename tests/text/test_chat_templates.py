@@ -10,10 +10,10 @@ import pytest
 
 from nlptools.configs import chat as options
 from nlptools.errors import BundleError, DataError, InputError, Unavailable, UsageError
+from nlptools.text.chat_answers import continued
 from nlptools.text.chat_templates import (
     FORMATS,
     chat_template,
-    continued,
     end_of_turn,
     for_training,
     keep,
@@ -247,7 +247,8 @@ def test_a_saved_directory_keeps_the_template(tmp_path):
 @pytest.mark.parametrize("name", FORMATS)
 def test_an_answer_and_its_end(name):
     form = FORMATS[name]
-    prompt, answer = continued(form, TALK[:1], "Hi.")
+    prompt, [answer] = continued(form, TALK[:1], ["Hi."])
     assert prompt == form(TALK[:1], True) and prompt + answer == form(TALK[:2], False)
     assert answer.rstrip() == "Hi." + end_of_turn(form)
-    assert continued(lambda turns, generation: "x" if generation else "y", TALK[:1], "Hi.") == ("x", "Hi.")
+    assert continued(form, TALK[:1], ["Hi.", "Ha."]) == (prompt, [answer, answer.replace("Hi", "Ha")])
+    assert continued(lambda turns, generation: "x" if generation else "y", TALK[:1], ["Hi."]) == ("", ["y"])

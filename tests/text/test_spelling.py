@@ -6,8 +6,10 @@ from nlptools.text.spelling import BEGIN, END, FIRST, MOST_LETTERS, UNKNOWN, alp
 
 
 def test_characters_that_occur_once_are_unknown() -> None:
-    known = alphabet(["aab", "cbé", "aé"])
+    known = alphabet({"aab": 1, "cbé": 1, "aé": 1})
     assert known == "abé"
+    assert alphabet({"東": 3, "京": 2, "x": 1}) == "東京", "a word that occurs twice shows its characters twice"
+    assert alphabet({"東": 1, "京": 1}) == ""
     numbers = numbered(known)
     assert numbers == {"a": FIRST, "b": FIRST + 1, "é": FIRST + 2}
     assert spelled("bca", numbers) == [BEGIN, FIRST + 1, UNKNOWN, FIRST, END]

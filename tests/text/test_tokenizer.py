@@ -44,7 +44,7 @@ def made(tmp_path_factory, english):
 
     special = ("<unk>", "<s>", "</s>")
     found = {}
-    for name in ("whitespace", "words", "13a", "intl", "zh"):
+    for name in ("whitespace", "ascii-whitespace", "words", "13a", "intl", "zh"):
         tokens = dict.fromkeys(token for line in english for token in load(name).tokens(line))
         found[name] = load(name, vocab=Vocab([*special, *tokens]))
     found["char"] = load("char", vocab=Vocab([*special, *dict.fromkeys("▁\n" + "".join(map(chr, range(33, 127))))]))

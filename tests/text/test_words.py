@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nlptools.text.character_classes import character_class
-from nlptools.text.words import join_words, spans, split_words
+from nlptools.text.words import join_words, spans, split_ascii, split_words
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,18 @@ def test_only_spacing_is_lost(text):
     assert "".join(tokens) == bare
     assert "".join(join_words(tokens).split()) == bare
     assert all(token and not any(c.isspace() for c in token) for token in tokens)
+
+
+@settings(deadline=None)
+@given(st.text(alphabet="ab \t\n\v\f\r\x1c\x1f\x85\u00a0\u1680\u2003\u2028\u202f\u3000\ufeff", max_size=30))
+def test_white_space_of_ascii_is_that_of_bytes(text):
+    assert split_ascii(text) == [word.decode() for word in text.encode().split()]
+
+
+def test_every_wide_space_is_known():
+    """All white space of Python beyond ASCII's stays in a word."""
+    for c in filter(str.isspace, map(chr, range(sys.maxunicode))):
+        assert split_ascii(f"a{c}b") == (["a", "b"] if c in " \t\n\v\f\r" else [f"a{c}b"]), ascii(c)
 
 
 @settings(deadline=None)

@@ -82,6 +82,11 @@ class WordTaggerConfig:
         if self.arch == "transformer" and self.hidden_size % (2 * self.num_attention_heads):
             raise BundleError(f"hidden size {self.hidden_size} is not a multiple of {2 * self.num_attention_heads}")
 
+    @property
+    def spelled_with(self) -> str | None:
+        """The alphabet; None where words are not spelled."""
+        return None if self.characters == "none" else self.alphabet
+
     def least_weights(self) -> int:
         """A lower bound on the number of parameters."""
         return self.vocab_size * self.embedding_size

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nlptools import bundle
-from nlptools.batches.conversations import prompt_text, response_text
+from nlptools.batches.conversations import judged_texts
 from nlptools.batches.features import WEIGHT, Encoding, Features
 from nlptools.configs.finetuning import Files, Predict
 from nlptools.formats.examples import Choice, Ranking
@@ -75,10 +75,8 @@ class RewardModel(Task):
     def _texts(self, example: Ranking, encoding: Encoding) -> Choice:
         """The texts of a prompt and its responses. A start token that a chat template writes is left out: rows have one."""
         prompt, chat, place = example.prompt, encoding.chat, example.place
-        before = encoding.without_start(prompt_text(prompt, chat, place))
-        return Choice(
-            before, tuple(response_text(prompt, turns, chat, place) for turns in example.responses), None, place
-        )
+        before, responses = judged_texts(prompt, example.responses, chat, place)
+        return Choice(encoding.without_start(before), responses, None, place)
 
     # -- training and prediction --------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -212,7 +212,8 @@ def fit(
     them too. At the end the model has its last weights, not the best ones.
 
     Raises:
-        Diverged: loss or gradient was not finite in several consecutive steps; these updates were skipped.
+        Diverged: loss or gradient was not finite in several consecutive steps, or in each step of the run; these updates
+            were skipped.
     """
     state = Fit(objective, source, backend, run, checkpoints)
     checkpoint = checkpoints.load_last() if checkpoints is not None else None
@@ -260,6 +261,8 @@ class _Loop:
                     self._hold()
                 state.save()
         done = progress.step >= state.total or self._is_over()
+        if done and 0 < progress.step == progress.bad_steps:
+            self._refuse("each step")
         if done and self.evaluate is None:
             self._hold()
         state.save()
@@ -296,10 +299,13 @@ class _Loop:
             self.log.event("skipped", step=progress.step, loss=str(row["loss"]), grad_norm=str(row["grad_norm"]))
         messages.warn(f"step {progress.step}: loss or gradient not finite, update skipped", kind="update skipped")
         if progress.bad_steps >= MOST_BAD_STEPS:
-            raise Diverged(
-                f"loss or gradient not finite in {MOST_BAD_STEPS} consecutive steps, up to step {progress.step}",
-                hint="use a smaller --lr or a longer --warmup; the last checkpoint is older than these steps",
-            )
+            self._refuse(f"{MOST_BAD_STEPS} consecutive steps")
+
+    def _refuse(self, which: str) -> NoReturn:
+        raise Diverged(
+            f"loss or gradient not finite in {which}, up to step {self.state.progress.step}",
+            hint="use a smaller --lr or a longer --warmup; the last checkpoint is older than these steps",
+        )
 
     def _report(self, row: dict[str, float]) -> None:
         progress, now = self.state.progress, time.monotonic()

@@ -44,12 +44,13 @@ class Learned:
         vocab: the marks, the words of training, then more words of the vector file.
         trained: the number of words up to the last of training.
         rare: the first word of training that occurs once and has no vector.
+        alphabet: the known characters; None: words are not spelled.
     """
 
     vocab: Vocab
     trained: int
     rare: int
-    alphabet: str
+    alphabet: str | None
 
 
 class TaggerFromScratch:
@@ -70,7 +71,7 @@ class TaggerFromScratch:
     def encoding(self, examples: Sequence[Any], threads: int) -> WordEncoding:
         """How sentences become rows, with the vocabulary and the alphabet of the training sentences."""
         counts = Counter(chain.from_iterable(example.words for example in examples))
-        alphabet = "" if self.characters == "none" else spelling.alphabet(counts)
+        alphabet = None if self.characters == "none" else spelling.alphabet(counts)
         if self.scratch.lowercase:
             lowered: Counter[str] = Counter()
             for word, count in counts.items():
@@ -99,7 +100,7 @@ class TaggerFromScratch:
             dropout=scratch.dropout,
             characters=self.characters,
             character_hidden=scratch.char_dim,
-            alphabet=learned.alphabet,
+            alphabet=learned.alphabet or "",
             crf="crf" in task.extra_heads,
             unk=UNK,
         )
@@ -134,7 +135,11 @@ class TaggerFromScratch:
 
 
 def learned_words(
-    counts: Counter[str], alphabet: str, scratch: Scratch, vectors: Vectors | None, special: Sequence[str] = SPECIAL
+    counts: Counter[str],
+    alphabet: str | None,
+    scratch: Scratch,
+    vectors: Vectors | None,
+    special: Sequence[str] = SPECIAL,
 ) -> Learned:
     """The words of the training sentences, which occur as often as `counts` says, and of the vector file.
 

@@ -79,7 +79,7 @@ class ReaderTraining:
             raise UsageError(f"--tokenizer {kind} does not split texts into words")
         rows = NamedTokenizer(kind).tokens_lines(_texts(examples), threads)
         counts = Counter(chain.from_iterable(rows))
-        alphabet = "" if self.characters == "none" else spelling.alphabet(counts)
+        alphabet = None if self.characters == "none" else spelling.alphabet(counts)
         if self.scratch.lowercase:
             lowered: Counter[str] = Counter()
             for word, count in counts.items():
@@ -107,7 +107,7 @@ class ReaderTraining:
             dropout=scratch.dropout,
             characters=self.characters,
             character_hidden=scratch.char_dim,
-            alphabet=learned.alphabet,
+            alphabet=learned.alphabet or "",
             unk=UNK,
             features=options.features,
             layers="mix" if layers(options.layers).kind == "mix" else options.layers,

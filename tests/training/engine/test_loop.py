@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import shutil
 import signal
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -67,21 +69,39 @@ def test_bf16_keeps_float32_master_weights(data: Corpus) -> None:
     assert 1e-5 < float(moved) < 2**-8
 
 
+class Poisoned(CausalLM):
+    """Its loss is multiplied by the next of `factors`."""
+
+    factors: Iterator[float] = itertools.repeat(math.nan)
+
+    def forward(self, ids: torch.Tensor, targets: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"loss": super().forward(ids, targets)["loss"] * next(self.factors)}
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_updates_that_are_not_finite_are_refused_and_the_run_ends(data: Corpus, bad: float, tmp_path: Path) -> None:
     objective = CausalLM(tiny("transformer"))
     before = {n: p.clone() for n, p in objective.named_parameters()}
-
-    class Poisoned(CausalLM):
-        def forward(self, ids: torch.Tensor, targets: torch.Tensor) -> dict[str, torch.Tensor]:
-            return {"loss": super().forward(ids, targets)["loss"] * bad}
-
     poisoned = Poisoned(objective.model)
+    poisoned.factors = itertools.repeat(bad)
     with pytest.raises(errors.Diverged, match="step 8"):
         fit(poisoned, source("transformer", data), BACKEND, RUN)
     for name, parameter in objective.named_parameters():
         assert torch.equal(parameter, before[name])
     assert loop.MOST_BAD_STEPS == 8
+
+
+def test_a_run_whose_every_update_was_skipped_has_diverged(data: Corpus, tmp_path: Path) -> None:
+    short = replace(RUN, steps=3, valid_every="1")
+    poisoned, checkpoints = Poisoned(tiny("transformer")), Checkpoints(tmp_path, keep=2)
+    how: Any = {"checkpoints": checkpoints, "evaluate": lambda model, stop: {"loss": 1.0}}
+    for _ in range(2):  # and again, from the checkpoint of the validation
+        with pytest.raises(errors.Diverged, match="in each step, up to step 3"):
+            fit(poisoned, source("transformer", data), BACKEND, short, **how)
+    with pytest.raises(errors.Diverged, match="in each step, up to step 2"):
+        fit(poisoned, source("transformer", data), BACKEND, replace(short, patience=1), evaluate=how["evaluate"])
+    poisoned.factors = iter([math.nan, 1.0, math.nan])
+    assert fit(poisoned, source("transformer", data), BACKEND, short).finished
 
 
 @pytest.mark.parametrize(

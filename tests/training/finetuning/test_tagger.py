@@ -92,6 +92,28 @@ def test_the_spelling_of_unknown_words_tells_their_tags(tmp_path: Path) -> None:
     assert done.metrics["valid_accuracy"] < 0.7
 
 
+def test_words_that_share_no_character_are_learned(tmp_path: Path) -> None:
+    """Each word is a character: that of a place name is learned by those around it, as a word and as a spelling."""
+    rows = [
+        [(c, tag) for c, tag in zip(text, tags.split(), strict=True)]
+        for text, tags in (("私は神戸へ", "O O B-P I-P O"), ("神社の前で", "O O O O O"), ("명동에서", "B-P I-P O O"))
+    ]
+    path = columns(tmp_path / "a.txt", rows * 12)
+    for arch, characters in (("lstm", "cnn"), ("cnn", "cnn"), ("lstm", "lstm")):
+        done = train(tmp_path, path, path, arch, characters=characters, epochs=15.0, force=True)
+        assert done.metrics["valid_f1"] == 1, (arch, characters)
+        assert set(config(tmp_path / "out")["alphabet"]) == {word for row in rows for word, _ in row}
+
+
+def test_an_alphabet_without_a_character_works(tmp_path: Path) -> None:
+    """Every word occurs once, and shares no character with another."""
+    path = columns(tmp_path / "a.txt", [[("ab", "X"), ("c", "Y"), ("defg", "X")], [("한", "Y")], [("Ж", "X")]])
+    for characters in ("cnn", "lstm"):  # a loss that is not finite in each step would end in an error
+        train(tmp_path, path, characters=characters, force=True)
+        assert config(tmp_path / "out")["alphabet"] == ""
+        assert len(predicted(tmp_path / "out", path, columns=True)) == 8
+
+
 @pytest.mark.parametrize("arch", ["lstm", "cnn"])
 def test_a_stopped_run_goes_on_as_if_it_had_not_been(arch: str, tmp_path: Path) -> None:
     path, valid = columns(tmp_path / "a.txt", sentences(60)), columns(tmp_path / "b.txt", sentences(20, 1))
