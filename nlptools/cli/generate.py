@@ -220,7 +220,8 @@ def _requests(
     """The requests of each line, one for each of its prompts: those of OpenAI's batch API may have several.
 
     Raises:
-        DataError: see `completions.requests`; or another line has several prompts; or as `check`, with --strict.
+        DataError: see `completions.requests`; or another line has several prompts; or as `check`, with --strict and for
+            requests of that API.
     """
     from nlptools.errors import DataError
     from nlptools.files.line_records import parse_json_object
@@ -233,8 +234,9 @@ def _requests(
             asked = requests(record, generate, prompting, block.path, number)
             if len(asked) > 1 and not ("custom_id" in record and generate.json):
                 raise DataError('expected one text under "prompt"', path=block.path, line=number)
-        for each in asked if generate.strict else ():
-            _at(block.path, number, check, each)
+        for each in asked:
+            if each.settings.strict:
+                _at(block.path, number, check, each)
         yield asked
 
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from nlptools.configs import LARGEST_SEED, bounds
 from nlptools.configs.generation import Generate
+from nlptools.configs.serve import Serve
 from nlptools.errors import DataError, UsageError, shown
 from nlptools.formats import completion_keys, json_schemas
 from nlptools.formats.completion_keys import OPTIONS
@@ -21,7 +22,7 @@ _TEXTS = ("stop", "force_words", "ban_words")
 _FIELDS = {each.name: each for each in fields(Generate)}
 _MOST_TOP = 20  # top_logprobs, as in OpenAI's API
 _URLS = {"/v1/completions": "prompt", "/v1/chat/completions": "messages"}  # and the key that a body for it has
-_USUAL_TOKENS = 16  # new tokens of a completion that names no number, as in OpenAI's API
+USUAL_TOKENS = 16  # new tokens of a completion that names no number, as in OpenAI's API
 Decode = Callable[[Sequence[int]], str]
 
 
@@ -104,8 +105,11 @@ def requests(
         if strict or batch:
             completion_keys.check(body, chat=chat, streams=streams)
         own = _options(body, chat, settings)
-        if batch and not chat and settings.max_new_tokens is None:
-            own.setdefault("max_new_tokens", max(_USUAL_TOKENS, own.get("min_new_tokens", settings.min_new_tokens)))
+        if batch:  # as a server answers it
+            own["strict"] = True
+        if batch and settings.max_new_tokens is None:
+            least = own.get("min_new_tokens", settings.min_new_tokens)
+            own.setdefault("max_new_tokens", max(Serve.most_tokens if chat else USUAL_TOKENS, least))
         if chat and prompting.render is not None and prompting.render.end:
             own["stop"] = (*own.get("stop", settings.stop), prompting.render.end)
         chosen, seed = replace(settings, **own), _seed(body.get("seed"))

@@ -33,6 +33,7 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
     (COMPLETIONS, {"prompt": "ab", "max_tokens": 5, "seed": 1, "stop": ["a", "e"], "best_of": 3, "user": "u"}),
     (CHAT, {"messages": [{"role": "user", "content": PARTS}], "max_tokens": 6, "temperature": 0}),
     (CHAT, {"messages": [{"role": "user", "content": "x"}], "max_completion_tokens": 40, "seed": 2, "response_format": FORM}),
+    (CHAT, {"messages": [{"role": "user", "content": "x" * 230}], "temperature": 0}),  # until the context is full
     (CHAT, {"messages": [{"role": "user", "content": "x"}], "max_tokens": 5, "seed": 2, "logprobs": True, "top_logprobs": 3}),
 ]  # fmt: skip
 
@@ -98,6 +99,7 @@ def test_a_wrong_request_names_its_line_and_key(call: Run, model: Path) -> None:
         (COMPLETIONS, {"prompt": "a", "stream": True}, "'stream'"),
         (COMPLETIONS, {"prompt": [999]}, '"prompt"'),
         (CHAT, {"prompt": "a"}, '"url"'),
+        (COMPLETIONS, {"prompt": "a" * 300}, "the prompt has 301 tokens"),
         (CHAT, {"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]}, "'input_audio'"),
     ):
         done = call("generate", model, "--json-input", "--json", stdin=lines([(COMPLETIONS, good), (url, body)]))

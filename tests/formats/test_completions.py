@@ -260,7 +260,7 @@ def test_what_changes_no_answer_may_stand_in_a_request() -> None:
     more = {"user": "u", "metadata": {"a": "b"}, "store": False, "tools": [], "logit_bias": {}, "tool_choice": "none"}
     body = {"messages": CHAT, "model": "m", "modalities": ["text"], "response_format": {"type": "text"}, **more}
     [asked] = requests({"custom_id": "x", "body": body}, Generate(), Prompting(Render()))
-    assert asked.settings == Generate(stop=("<end>",))
+    assert asked.settings == Generate(stop=("<end>",), max_new_tokens=1024, strict=True)
     # a line that is no request of a batch has further keys, which its output repeats
     assert request({"prompt": "a", "temprature": 0, "label": 1}, Generate()).settings == Generate()
 

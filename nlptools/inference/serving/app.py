@@ -174,7 +174,7 @@ class _Api:
         elif "messages" not in body or "prompt" in body:
             raise Refused(400, 'expected "messages" and no "prompt"', "messages")
         most = self.settings.most_tokens
-        base = Generate(max_new_tokens=most if chat else min(16, most), strict=True)
+        base = Generate(max_new_tokens=most if chat else min(completions.USUAL_TOKENS, most), strict=True)
         asked = completions.requests({"body": body}, base, self.service.prompting, strict=True, streams=True)
         chosen = asked[0].settings
         if chosen.room > most:
