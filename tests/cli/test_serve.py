@@ -113,6 +113,26 @@ def test_the_official_client_talks_to_it(server: tuple[str, subprocess.Popen[str
     assert whole.choices[0].logprobs.token_logprobs and whole.usage.completion_tokens <= 5
     pieces = client.completions.create(model="tiny", prompt="w1 w2", max_tokens=5, temperature=0, stream=True)
     assert "".join(piece.choices[0].text for piece in pieces) == whole.choices[0].text
+    assert client.models.retrieve("tiny").id == "tiny"
+    with pytest.raises(openai.NotFoundError, match="'tiny'"):
+        client.models.retrieve("other")
+    asked: dict[str, Any] = {
+        "model": "tiny",
+        "prompt": "w1 w2",
+        "max_tokens": 4,
+        "n": 2,
+        "seed": 1,
+        "logprobs": 1,
+        "echo": True,
+    }
+    choices, entries = client.completions.create(**asked).choices, [0, 0]
+    texts = ["", ""]
+    for piece in client.completions.create(**asked, stream=True):
+        [part] = piece.choices
+        texts[part.index] += part.text
+        entries[part.index] += len(part.logprobs.tokens) if part.logprobs else 0
+    assert texts == [choice.text for choice in choices] and texts[0].startswith("w1 w2")
+    assert entries == [len(choice.logprobs.token_logprobs) for choice in choices]
     assert len(client.embeddings.create(model="tiny", input=["w1", "w2"]).data) == 2
     with pytest.raises(openai.BadRequestError, match="chat template"):
         client.chat.completions.create(model="tiny", messages=[{"role": "user", "content": "w1"}])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from itertools import accumulate, pairwise
 
 import torch
@@ -35,7 +36,11 @@ class Pieces:
         assert vocab is not None
         self.tokenizer, self.vocab, self.eos = tokenizer, vocab, loaded.eos
         self.model, self.backend = model, backend
-        self.bytes = token_bytes(tokenizer)
+
+    @cached_property
+    def spellings(self) -> list[bytes] | None:
+        """See `token_bytes`; a large vocabulary takes some tenths of a second."""
+        return token_bytes(self.tokenizer)
 
     def of_prompts(
         self,
@@ -125,8 +130,8 @@ class Pieces:
 
     def _data(self, id: int) -> bytes:
         """What a token adds to a text."""
-        if self.bytes is not None:
-            return self.bytes[id] if id < len(self.bytes) else b""
+        if self.spellings is not None:
+            return self.spellings[id] if id < len(self.spellings) else b""
         return self.tokenizer.decode([id]).encode("utf-8", "replace") if id < len(self.vocab) else b""
 
     def _covered(self, text: str, ids: Sequence[int]) -> list[str]:

@@ -89,6 +89,18 @@ def test_a_space_belongs_to_the_token_after_it(tmp_path: Path) -> None:
         assert choice["logprobs"]["tokens"] == texts
 
 
+def test_the_end_of_a_text_is_a_token_without_text(tmp_path: Path) -> None:
+    """Clients take the last entry for the one new token, and what is before it for the prompt."""
+    pytest.importorskip("interegular")
+    settings = Generate(max_new_tokens=1, temperature=0, match="", logprobs=True, top_logprobs=1, echo=True, json=True)
+    loaded = model(tmp_path / "m", "bytes")
+    [choice] = answered(loaded, [Request("abc", settings, {})])
+    entries = choice["logprobs"]
+    assert entries["tokens"] == ["a", "b", "c", ""] and entries["text_offset"] == [0, 1, 2, 3]
+    assert entries["top_logprobs"][3][""] == entries["token_logprobs"][3]
+    assert (choice["text"], choice["finish_reason"]) == ("abc", "stop")
+
+
 @pytest.mark.parametrize("arch", ["transformer", "modern", "lstm", "transformer-xl", "feedforward"])
 def test_prompts_have_the_scores_of_score(tmp_path: Path, arch: str) -> None:
     """Also where they are longer than the context."""
