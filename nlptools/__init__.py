@@ -13,11 +13,13 @@ that only wants BLEU never loads PyTorch.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 __version__ = "0.1.0"
 
+TYPE_CHECKING = False  # that of `typing`, whose import would take longer than all of this file
+
 if TYPE_CHECKING:
+    from typing import Any
+
     from nlptools.inference.description import describe as describe
     from nlptools.inference.embedding.text_embedder import TextEmbedder as TextEmbedder
     from nlptools.inference.language_model import LanguageModel as LanguageModel

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from conftest import Run
+from conftest import Run, environment
 
 SIZES = ("--layers", "1", "--hidden", "8", "--heads", "1")
 
@@ -20,6 +23,28 @@ def data(tmp_path: Path) -> Path:
     words = ("one", "two", "three", "four", "eins", "zwei", "drei")
     (tmp_path / "words.tsv").write_text("<unk>\n<s>\n</s>\n" + "".join(f"{word}\n" for word in words))
     return tmp_path
+
+
+@pytest.mark.parametrize("module", ["nlptools.cli", "click", "nlptools.cli.tokenize"])
+def test_ctrl_c_while_a_command_is_imported_is_silent(module: str) -> None:
+    code = f"""
+import os, runpy, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+class Finder:
+    def find_spec(self, name, path, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+sys.argv = ["nlptools", "tokenize"]
+runpy.run_module("nlptools", run_name="__main__", alter_sys=True)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, env=environment(), stdin=subprocess.DEVNULL
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
+    ignoring = code.replace("signal.default_int_handler", "signal.SIG_IGN")
+    done = subprocess.run([sys.executable, "-c", ignoring], capture_output=True, env=environment(), input=b"one\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"one\n", b""), "as in the background of a script"
 
 
 def test_no_epochs_are_no_steps_in_every_training_command(call: Run, data: Path) -> None:
