@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nlptools import messages
 from nlptools.configs.layers import MIX_FILES
 from nlptools.errors import BundleError, display, reading
 from nlptools.files import artifacts, atomic, hub_cache
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _NGRAM = "nlptools-ngram"  # in config.json
 _WEIGHTS = "model.safetensors"
+WEIGHTS_OF = "weights_of_steps"  # in training.json: the steps whose weights, or their mean, the directory holds
 _FASTTEXT = (793712314).to_bytes(4, "little")  # the first bytes of its .bin and .ftz
 
 
@@ -50,6 +52,13 @@ class Bundle:
     def weights(self) -> dict[str, Any]:
         """The model's weights under our names."""
         return dict(self.model.state_dict())
+
+    def report_unfinished(self) -> None:
+        """Say whose weights these are if the training is stopped or goes on."""
+        kept = self.training.get(WEIGHTS_OF)
+        if isinstance(kept, list) and kept and self.training.get("status") in ("stopped", "running"):
+            steps = f"step{'s' * (len(kept) > 1)} {', '.join(map(str, kept))}"
+            messages.note(f"{display(str(self.path))}: the training is not finished; the weights are those of {steps}")
 
     @property
     def is_encoder_decoder(self) -> bool:

@@ -56,13 +56,14 @@ def command(model: str, inputs: tuple[str, ...], chat: Chat, compute: Compute, l
     from nlptools import messages
     from nlptools.errors import UsageError
     from nlptools.files import streams
-    from nlptools.inference.conversation import Conversation
-    from nlptools.inference.language_model import LanguageModel
-    from nlptools.inference.loading import load
     from nlptools.text.chat_templates import chat_template
 
     names = streams.check_inputs(inputs)
-    template = chat_template(chat.chat or model)
+    template = chat_template(chat.chat or model)  # a model without one is refused before PyTorch is loaded
+    from nlptools.inference.conversation import Conversation
+    from nlptools.inference.language_model import LanguageModel
+    from nlptools.inference.loading import load
+
     loaded = load(model, compute=compute, settings=chat.generation(()))
     if not isinstance(loaded, LanguageModel):
         raise UsageError(f"{model} is not a language model")

@@ -102,7 +102,9 @@ def open_model(path: str | Path, errors: str = "strict") -> Opened:
         from nlptools.inference.embedding import sentence_steps
 
         steps = sentence_steps.read(where)
-    return Opened(where, bundle.load(where if steps is None else steps.encoder), steps)
+    loaded = bundle.load(where if steps is None else steps.encoder)
+    loaded.report_unfinished()
+    return Opened(where, loaded, steps)
 
 
 @overload

@@ -47,6 +47,30 @@ runpy.run_module("nlptools", run_name="__main__", alter_sys=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"one\n", b""), "as in the background of a script"
 
 
+def test_weights_of_an_unfinished_training_say_of_which_step(call: Run, data: Path) -> None:
+    common = ("train-lm", "-t", "whitespace", "--vocab", "words.tsv", *SIZES, "--steps", 4, "-o", "lm", "text")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nlptools.training.engine.stop.Stop.requested", property(lambda self: self.reason is not None))
+        patch.setattr(
+            "nlptools.training.engine.loop._Loop._check", lambda loop, row: setattr(loop.stop, "reason", "test")
+        )
+        assert call(*common).code == 75
+    said = "lm: the training is not finished; the weights are those of step 1\n"
+    for command in ("generate", "score", "embed"):
+        done = call(command, "lm", *(("--to", "jsonl") if command == "embed" else ()), stdin="one\n")
+        assert done.code == 0 and said in done.err, done.err
+    assert call("score", "-q", "lm", stdin="one\n").err == ""
+    assert call(*common).code == 0 and "finished" not in call("score", "lm", stdin="one\n").err
+
+
+def test_a_model_without_chat_template_is_refused_before_it_is_loaded(data: Path) -> None:
+    (data / "base").mkdir()
+    (data / "base/tokenizer_config.json").write_text("{}")
+    code = "import sys; from nlptools import cli; status = cli.run(['chat', 'base']); sys.exit(status + ('torch' in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=data, env=environment(), input=b"")
+    assert done.returncode == 78 and b"base: has no chat template\n" in done.stderr
+
+
 def test_no_epochs_are_no_steps_in_every_training_command(call: Run, data: Path) -> None:
     words = ("-t", "whitespace", "--vocab", "words.tsv", *SIZES)
     for command in (

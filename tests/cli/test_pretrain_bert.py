@@ -251,3 +251,13 @@ def test_where_attention_begins(call: Run, text: Path, objective: str) -> None:
     different = {name for name, tensor in found["random"].items() if not tensor.equal(found["neighbors"][name])}
     query_key = {f"{prefix}.encoder.layer.0.attention.self.{part}.weight" for part in ("query", "key")}
     assert different == {positions, *query_key}
+
+
+def test_the_advice_works_as_it_stands(call: Run, text: Path) -> None:
+    done = train(call, "--objective", "mlm", "--epochs", 0, "-o", "m", "train.txt")
+    assert done.code == 0, done.err
+    advice = done.err.rpartition("try: nlptools ")[2].split("    or")[0].split()
+    assert advice[:3] == ["finetune", "-m", "m"]
+    (text / "FILE").write_text("one\tyes\ntwo\tno\n")
+    done = call(*advice, "--epochs", 0)
+    assert done.code == 0 and (text / "MODEL/model.safetensors").exists(), done.err

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from torch import nn
 
-from nlptools import messages
+from nlptools import bundle, messages
 from nlptools.batches.source import Source
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Training
@@ -262,7 +262,9 @@ class _Job:
                 weights = {**weights, **taken.weights}
             elif progress.best is not None:
                 weights = {**weights, **checkpoints.weights(progress.best_step)}
-            record.update(status="finished" if result.finished else "stopped", metrics=metrics)
+            kept = [progress.step if progress.best is None else progress.best_step] if taken is None else [*taken.steps]
+            status = "finished" if result.finished else "stopped"
+            record.update({"status": status, "metrics": metrics, bundle.WEIGHTS_OF: kept})
             self.task.save(self.directory, model, weights, record)
         if result.stopped is not None:
             if main:  # only the main process prints how to continue

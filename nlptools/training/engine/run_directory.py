@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, Protocol, TypeVar
 
-from nlptools import __version__
+from nlptools import __version__, bundle
 from nlptools.errors import BundleError, OutputError, Stopped, display, reason
 from nlptools.files import artifacts, atomic
 
@@ -213,6 +213,7 @@ def record(before: Mapping[str, Any] | None, data: Data, marks: Mapping[str, Any
         "executable": sys.executable,
         "versions": {"torch": torch.__version__, "numpy": np.__version__},
         "status": "running",
+        **{key: value for key, value in (before or {}).items() if key == bundle.WEIGHTS_OF},
         **more,
         "fingerprint": dict(marks),
         "data": data.record(),

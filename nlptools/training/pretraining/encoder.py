@@ -162,4 +162,4 @@ class _Pretraining(SpooledTask[Documents]):
         models.save(directory, model, weights, self.tokenizer, record)
 
     def advice(self, name: str) -> str:
-        return f"nlptools describe {name}    or, in Python: transformers.AutoModel.from_pretrained({name!r})"
+        return f"nlptools finetune -m {name} --task classify -o MODEL FILE    or: nlptools embed {name} FILE"
