@@ -105,9 +105,9 @@ def command(
         from nlptools.inference.loading import load
         from nlptools.text import chat_templates
 
-        settings = replace(generate, weights=None)
-        loaded = load(model, *more, compute=compute, settings=settings, errors=common.encoding_errors)
-        blocks = line_ranges.lines_from(streams.all_blocks(names, common.encoding_errors), first, end)
+        settings, errors = replace(generate, weights=None), common.encoding_errors
+        loaded = load(model, *more, compute=compute, settings=settings, errors=errors)
+        blocks = line_ranges.lines_from(streams.all_blocks(names, errors), first, end)
         if isinstance(loaded, LanguageModel):
             translate.refuse()
             size = 1 if lines.line_buffered or generate.stream else generate.window
