@@ -70,7 +70,6 @@ MODULES = {
     "sklearn": ("vectors/maps/reduction.py",),
     "pyarrow": ("formats/records.py",),
     "jinja2": ("text/template_worker.py",),
-    "interegular": ("inference/generation/automaton.py",),
     "umap": ("vectors/maps/reduction.py",),
     **dict.fromkeys(("onnx", "onnxscript", "onnxruntime"), ("inference/onnx_export.py",)),
     **dict.fromkeys(("pickle", "cPickle", "joblib", "dill", "shelve", "marshal", "cloudpickle"), ()),

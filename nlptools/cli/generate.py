@@ -86,8 +86,7 @@ def command(
     encoder-decoders form an ensemble. Lines are decoded in batches, which does not change the output: the random numbers of
     each line depend only on --seed and its line number.
     """
-    generate.check()
-    translate.check(generate)
+    _check(generate, translate)
     from nlptools.files import line_ranges, streams
 
     more = [name for name in inputs if os.path.isfile(os.path.join(name, "config.json"))]
@@ -131,6 +130,16 @@ def command(
             else:
                 _translate(loaded, batch, generate, translate, compute.seed, number, out)
         loaded.unknown.report()
+
+
+def _check(generate: Generate, translate: Translate) -> None:
+    """Raise UsageError for options that cannot be combined, or followed."""
+    generate.check()
+    translate.check(generate)
+    if generate.constrains_text:
+        from nlptools.inference.generation import automaton
+
+        automaton.check(generate)
 
 
 def _batches(
@@ -235,18 +244,18 @@ def _requests(
             if len(asked) > 1 and not ("custom_id" in record and generate.json):
                 raise DataError('expected one text under "prompt"', path=block.path, line=number)
         for each in asked:
-            if each.settings.strict:
+            if each.settings.strict or (each.settings is not generate and each.settings.constrains_text):
                 _at(block.path, number, check, each)
         yield asked
 
 
 def _at(path: str, line: int, check: Callable[..., None], *arguments: object) -> None:
-    """Call `check`, and raise its DataError with the place of the input."""
-    from nlptools.errors import DataError
+    """Call `check`, and raise its error with the place of the input."""
+    from nlptools.errors import DataError, UsageError
 
     try:
         check(*arguments)
-    except DataError as error:
+    except (DataError, UsageError) as error:
         raise DataError(str(error), path=path, line=line) from None
 
 

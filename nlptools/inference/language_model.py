@@ -23,7 +23,7 @@ from nlptools.files.streams import Block
 from nlptools.formats.completions import Request
 from nlptools.formats.examples import Place
 from nlptools.inference import adaptation, likelihoods, scoring
-from nlptools.inference.generation import decoding
+from nlptools.inference.generation import automaton, decoding
 from nlptools.inference.generation.continuation import limit, readable
 from nlptools.inference.generation.generated import Generated, as_text, continuation_text, text_ids
 from nlptools.inference.generation.matching import Spelling, TextConstraint
@@ -317,7 +317,7 @@ class LanguageModel:
         if settings.constrains_text:
             at_start = [not self.tokenizer.decode(text_ids(self.bundle, row)) for row in ids]
             limits = [limit(row, settings, self.model) for row in ids]
-            constraint = TextConstraint(settings, self._spelling, self.bundle.eos, at_start, limits)
+            constraint = TextConstraint(settings, self._spelling, self.bundle.eos, at_start, limits, ended)
         continuations = decoding.generate(
             self.model,
             ids,
@@ -373,8 +373,10 @@ class LanguageModel:
         self._check_length(len(self._started(self._encoded(prompt))), settings, what)
 
     def check_request(self, asked: Request) -> None:
-        """Raise DataError for a request whose prompt is longer than the context."""
-        self.check_prompt(asked.prompt if asked.ids is None else asked.ids, asked.settings)
+        """Raise DataError for a prompt that is longer than the context, with `strict`, and what `automaton.check` raises."""
+        if asked.settings.strict:
+            self.check_prompt(asked.prompt if asked.ids is None else asked.ids, asked.settings)
+        automaton.check(asked.settings)
 
     def _check_length(self, tokens: int, settings: Generate, what: str = "prompt") -> None:
         most = readable(self.model, settings)

@@ -1,7 +1,7 @@
 """Texts that a regular expression matches, as an automaton over tokens.
 
-The expression becomes a finite automaton over characters (package interegular), walked byte by byte, so that tokens may end
-inside a character. For a state, the states after all tokens are found in one walk over the vocabulary as a trie, level by
+The expression becomes a finite automaton over characters (see `machine`), walked byte by byte, so that tokens may end inside a
+character. For a state, the states after all tokens are found in one walk over the vocabulary as a trie, level by
 level, when the state is first reached (Willard and Louf 2023, arXiv:2307.09702). Shapes: V vocabulary.
 """
 
@@ -9,17 +9,33 @@ from __future__ import annotations
 
 import codecs
 import heapq
-import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 
-from nlptools.errors import Unavailable, UsageError
+from nlptools.configs.generation import Generate
+from nlptools.errors import UsageError
+from nlptools.inference.generation import character_sets, expressions, machine
+from nlptools.inference.generation.budget import Budget
+from nlptools.inference.generation.machine import Alphabet, Machine
 
 DEAD, _UNKNOWN = 0, -1  # states: one that no match begins with, and one that is not computed yet
 _MOST_TABLES = 512  # states whose tokens are remembered
+_MOST_AUTOMATA = 4  # that are kept for the next texts with the same constraints
 FAR = 1 << 30
+
+
+@lru_cache(_MOST_AUTOMATA)
+def automaton(match: str | None, required: tuple[str, ...], banned: tuple[str, ...]) -> TextAutomaton:
+    """The automaton of some constraints, see `TextAutomaton`; safe to call from any thread."""
+    return TextAutomaton(match, required, banned)
+
+
+def check(settings: Generate) -> None:
+    """Raise what `TextAutomaton` raises for the constraints of `settings`."""
+    if settings.constrains_text:
+        automaton(settings.match, settings.force_words, settings.ban_words)
 
 
 class TextAutomaton:
@@ -36,25 +52,23 @@ class TextAutomaton:
             banned: it contains none of these.
 
         Raises:
-            UsageError: an expression that is invalid or not supported, or no text fulfils all of this.
-            Unavailable: the package interegular is missing.
+            UsageError: an expression that is invalid, not supported or too large, or no text fulfils all of this.
         """
-        self._fsm = _machine(match, required, banned)
-        self._distances = _distances(self._fsm)
-        self._states: list[tuple[Any, bytes]] = [
-            (None, b"")
-        ]  # (state of the characters' automaton, bytes of a character)
-        self._numbers: dict[tuple[Any, bytes], int] = {}
+        self._alphabet, self._machine = _machine(match, required, banned)
+        self._distances = _distances(self._alphabet, self._machine)
+        # (state of the characters' automaton, bytes of a character)
+        self._states: list[tuple[int | None, bytes]] = [(None, b"")]
+        self._numbers: dict[tuple[int | None, bytes], int] = {}
         self._table = np.zeros((1, 256), np.int32)
         self._needs = np.full(1, FAR, np.int64)
-        self.start = self._number(self._fsm.initial, b"")
+        self.start = self._number(0, b"")
         if self.start == DEAD:
             raise UsageError("no text fulfils --match, --force-words and --ban-words")
 
     def accepts(self, state: int) -> bool:
         """Whether a text may end in this state."""
         inner, part = self._states[state]
-        return not part and inner in self._fsm.finals
+        return not part and inner in self._machine.finals
 
     def needs(self, states: np.ndarray) -> np.ndarray:
         """The fewest bytes until a text may end, for each of some states."""
@@ -71,7 +85,7 @@ class TextAutomaton:
             after = self._table[states, values]
         return after
 
-    def _number(self, inner: Any, part: bytes) -> int:
+    def _number(self, inner: int | None, part: bytes) -> int:
         """The number of a state."""
         needed = self._needed(inner, part)
         if needed == FAR:
@@ -100,22 +114,20 @@ class TextAutomaton:
             return DEAD
         return self._number(self._after(inner, character), b"") if character else self._number(inner, data)
 
-    def _after(self, inner: Any, character: str) -> Any:
-        key = self._fsm.alphabet[character]
-        return self._fsm.map.get(inner, {}).get(key) if key is not None else None
+    def _after(self, inner: int | None, character: str) -> int | None:
+        symbol = self._alphabet.symbol(character)
+        return None if inner is None or symbol is None else self._machine.steps[inner].get(symbol)
 
-    def _needed(self, inner: Any, part: bytes) -> int:
+    def _needed(self, inner: int | None, part: bytes) -> int:
         """The fewest bytes from a state to the end of a text; `FAR` if it leads to none."""
-        if inner is None or not part:
+        if inner is None:
+            return FAR
+        if not part:
             return self._distances.get(inner, FAR)
-        from interegular.fsm import anything_else
-
-        symbols = self._fsm.alphabet.by_transition
-        nearest = FAR
-        for key, after in self._fsm.map.get(inner, {}).items():
+        begun, nearest = character_sets.beginning_with(part), FAR
+        for symbol, after in self._machine.steps[inner].items():
             distance = self._distances.get(after, FAR)
-            # of the characters that the expression does not name, some begin with any bytes
-            if distance < nearest and any(s is anything_else or _begins(s, part) for s in symbols[key]):
+            if distance < nearest and character_sets.both(self._alphabet.ranges[symbol], begun):
                 nearest = distance
         return nearest if nearest == FAR else nearest + _length(part[0]) - len(part)
 
@@ -142,8 +154,9 @@ class Trie:
 class TokenAutomaton:
     """An automaton over the tokens of a vocabulary."""
 
-    def __init__(self, text: TextAutomaton, trie: Trie) -> None:
-        self.text, self.trie = text, trie
+    def __init__(self, text: TextAutomaton, trie: Trie, stop: Callable[[], bool] | None = None) -> None:
+        """`stop`: whether nobody waits for an answer any more; a search for the end of a text then raises TimeoutError."""
+        self.text, self.trie, self.stop = text, trie, stop
         self._tables: dict[int, np.ndarray] = {}
         self._distances: dict[int, int] = {}  # the fewest tokens from each state, unless the vocabulary has all bytes
 
@@ -179,6 +192,8 @@ class TokenAutomaton:
         reached, waiting = {DEAD, *begin}, [state for state in begin if state != DEAD]
         while waiting:
             state = waiting.pop()
+            if self.stop is not None and self.stop():
+                raise TimeoutError
             for after in np.unique(self.after(state)).tolist():
                 before.setdefault(after, []).append(state)
                 if after not in reached:
@@ -200,60 +215,38 @@ def _length(first: int) -> int:
     )
 
 
-def _begins(character: str, part: bytes) -> bool:
-    return character.encode("utf-8", "replace").startswith(part)
-
-
-def _machine(match: str | None, required: Sequence[str], banned: Sequence[str]) -> Any:
+def _machine(match: str | None, required: Sequence[str], banned: Sequence[str]) -> tuple[Alphabet, Machine]:
     """The automaton over characters."""
-    try:
-        import interegular
-    except ImportError:
-        raise Unavailable(
-            "--match, --force-words and --ban-words need the package interegular", extra="match"
-        ) from None
-
-    def parsed(expression: str) -> Any:
-        try:
-            return interegular.parse_pattern(expression).to_fsm()
-        except (interegular.Unsupported, interegular.InvalidSyntax, NotImplementedError, RecursionError) as error:
-            raise UsageError(f"--match: not a regular expression that can be followed: {error}") from None
-
-    if match is not None:
-        try:
-            re.compile(match)
-        except re.error as error:
-            raise UsageError(f"--match: not a regular expression: {error}") from None
-    machine = parsed("(?s:.)*" if match is None else match)
-    for text in required:
-        machine &= parsed(f"(?s:.)*{re.escape(text)}(?s:.)*")
-    for text in banned:
-        machine &= parsed(f"(?s:.)*{re.escape(text)}(?s:.)*").everythingbut()
-    return machine
+    budget = Budget()
+    tree = None if match is None else expressions.parse(match, budget)
+    texts = sorted({*required, *banned})
+    if any("\ud800" <= c <= "\udfff" for text in texts for c in text):
+        raise UsageError("--force-words and --ban-words: a text holds half a surrogate pair")
+    budget.spend(sum(map(len, texts)))
+    sets = [] if tree is None else list(machine.character_sets_of(tree))
+    alphabet = Alphabet([*sets, *(character_sets.of(c) for c in sorted({c for text in texts for c in text}))], budget)
+    parts = [machine.anything(alphabet) if tree is None else machine.matching(tree, alphabet, budget)]
+    parts += [machine.containing(text, alphabet, budget) for text in dict.fromkeys(required)]
+    if banned:
+        parts.append(machine.without(banned, alphabet, budget))
+    return alphabet, machine.intersection(parts, budget)
 
 
-def _distances(machine: Any) -> dict[Any, int]:
+def _distances(alphabet: Alphabet, automaton: Machine) -> dict[int, int]:
     """The fewest bytes from each state to the end of a text; states that lead to none are left out."""
-    symbols = machine.alphabet.by_transition
-    bytes_of = {
-        key: min(len(str(s).encode("utf-8", "replace")) if isinstance(s, str) else 1 for s in symbols[key])
-        for key in symbols
-    }
-    before: dict[Any, list[tuple[Any, int]]] = {}
-    for state, targets in machine.map.items():
-        for key, target in targets.items():
-            before.setdefault(target, []).append((state, bytes_of[key]))
-    distances: dict[Any, int] = {}
-    queue = [(0, number, state) for number, state in enumerate(machine.finals)]
-    heapq.heapify(queue)
-    count = len(queue)
+    bytes_of = [character_sets.utf8_length(ranges) for ranges in alphabet.ranges]
+    before: dict[int, list[tuple[int, int]]] = {}
+    for state, row in enumerate(automaton.steps):
+        for symbol, target in row.items():
+            before.setdefault(target, []).append((state, bytes_of[symbol]))
+    distances: dict[int, int] = {}
+    queue = [(0, state) for state in sorted(automaton.finals)]
     while queue:
-        distance, _, state = heapq.heappop(queue)
+        distance, state = heapq.heappop(queue)
         if state in distances:
             continue
         distances[state] = distance
         for source, length in before.get(state, ()):
             if source not in distances:
-                count += 1
-                heapq.heappush(queue, (distance + length, count, source))
+                heapq.heappush(queue, (distance + length, source))
     return distances

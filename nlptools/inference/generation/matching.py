@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 from nlptools import messages
 from nlptools.configs.generation import Generate
 from nlptools.errors import UsageError
-from nlptools.inference.generation.automaton import FAR, TextAutomaton, TokenAutomaton, Trie
+from nlptools.inference.generation.automaton import FAR, TokenAutomaton, Trie, automaton
 from nlptools.inference.generation.constraints import Rows
 from nlptools.inference.generation.continuation import Continuation
 from nlptools.text.token_bytes import keeps_first_space, token_bytes
@@ -46,17 +46,29 @@ class TextConstraint:
     Args:
         at_start: whether the text begins with the continuation of each input, so that a first space is dropped.
         limits: the most new tokens of each input.
+        ended: whether nobody waits for the texts of an input any more; where this is so for all, a long search raises
+            TimeoutError.
     """
 
     def __init__(
-        self, settings: Generate, spelling: Spelling, eos: int, at_start: Sequence[bool], limits: Sequence[int]
+        self,
+        settings: Generate,
+        spelling: Spelling,
+        eos: int,
+        at_start: Sequence[bool],
+        limits: Sequence[int],
+        ended: Callable[[int], bool] | None = None,
     ) -> None:
         """Raises what `TextAutomaton` raises."""
-        self.text = TextAutomaton(settings.match, settings.force_words, settings.ban_words)
-        self.tokens = TokenAutomaton(self.text, spelling.trie)
-        self.first = TokenAutomaton(self.text, spelling.at_start)
+        self.ended = ended
+        self.text = automaton(settings.match, settings.force_words, settings.ban_words)
+        self.tokens = TokenAutomaton(self.text, spelling.trie, self._stop)
+        self.first = TokenAutomaton(self.text, spelling.at_start, self._stop)
         self.eos, self.at_start, self.limits = eos, at_start, limits
         self._states: dict[tuple[bool, bytes], int] = {}
+
+    def _stop(self) -> bool:
+        return self.ended is not None and all(map(self.ended, range(len(self.at_start))))
 
     def __call__(self, scores: Tensor, rows: Rows) -> None:
         for row, number in enumerate(rows.inputs):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 import re
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,24 @@ from tiny_bundles import bytes_bundle, words_bundle
 import nlptools
 from nlptools.configs.generation import Generate
 from nlptools.errors import UsageError
+from nlptools.formats.completions import Request
 from nlptools.inference.generation.automaton import DEAD, TextAutomaton, TokenAutomaton, Trie
 
-pytest.importorskip("interegular")
-
-PATTERNS = [r"a*b", r"(ab|ba){1,2}", r"[^a]+", r"é+|b", r".{2}", r"(?i:B)a?", r"a\nb|ab", r"[é-ü]*"]
+PATTERNS = [
+    *(r"a*b", r"(ab|ba){1,2}", r"[^a]+", r"é+|b", r".{2}", r"(?i:B)a?", r"a\nb|ab", r"[é-ü]*"),
+    *(r"^(?:ab?|é)$", r"\Aa+\Z", r"^a|b$", r"(?=ab).+|(?!a)é.", r"(?i)[É-Ü]b|[^B\n]{2}", r"(?s:.){2}.", r"a??b+?"),
+    *(
+        r"[]b]a*",
+        r"[\]\-é]",
+        r"[b-]a",
+        r"\x61[\u00e9\n]",
+        r"a{,2}b",
+        r"(?P<x>a|b)é?",
+        r"a(?#no)b",
+        r"\N{LATIN SMALL LETTER A}",
+    ),
+    *(r"(a*)*b", r"(?:a?){3}", r"[^é\n]|", r"(?:(?=.b)a|é)b?", r"\141\012?", r"(?!(?:ab|b)).*", r"a{2,}", r"(|a)(b|)"),
+]
 TEXTS = ["".join(parts) for n in range(4) for parts in itertools.product("abé\n", repeat=n)]
 
 
@@ -79,10 +93,92 @@ def test_tokens_are_the_bytes_they_consist_of() -> None:
             assert tokens.text.accepts(here) == (whole and bool(re.fullmatch("(ab|é)*b?", text)))
 
 
-@pytest.mark.parametrize("pattern", ["(", "a(?=b)c(?!d)\\1", "[^\\s\\S]"])
-def test_what_is_no_pattern(pattern: str) -> None:
-    with pytest.raises(UsageError):
-        TextAutomaton(pattern)
+def test_expressions_at_random() -> None:
+    rng = random.Random(4)
+
+    def made(depth: int) -> str:
+        kind = rng.randrange(7 if depth else 2)
+        if kind < 2:
+            return rng.choice(["a", "b", "é", ".", "[ab]", "[^a]", "\\n", "[^\\nb]"])
+        if kind == 2:
+            return f"(?:{made(depth - 1)}|{made(depth - 1)})"
+        if kind == 3:
+            return f"(?:{made(depth - 1)}){rng.choice(['*', '+', '?', '{2}', '{0,2}', '{1,}', '*?'])}"
+        return made(depth - 1) + made(depth - 1)
+
+    for _ in range(150):
+        pattern = made(3)
+        if re.compile(pattern) and any(re.fullmatch(pattern, text) for text in TEXTS):
+            test_texts_are_accepted_byte_by_byte_as_by_re(pattern)
+
+
+REFUSED = {
+    "(": "a group is not closed",
+    "a(?=b)c(?!d)\\1": "the back reference \\1 is not supported",
+    "[^\\s\\S]": "no text fulfils",
+    "[[:alpha:]]+": "the POSIX class [:alpha:] is not supported",
+    "[a[:^digit:]]": "the POSIX class [:^digit:] is not supported",
+    "[[=e=]]": "the POSIX class [=e=] is not supported",
+    "[a-z--b]": "the set operator -- is not supported",
+    "[a--b]": "the set operator -- is not supported",
+    "[a&&b]": "the set operator && is not supported",
+    "[a~~b]": "the set operator ~~ is not supported",
+    "[a||b]": "the set operator || is not supported",
+    "a^b": "the anchor ^ is not supported inside",
+    "(a$)+b": "the anchor $ is not supported inside",
+    "a\\Ab": "the anchor \\A is not supported inside",
+    "\\ba": "\\b is not supported",
+    "\\p{L}": "\\p is not supported",
+    "(?<=a)b": "a lookbehind is not supported",
+    "(?>a)b": "an atomic group is not supported",
+    "a*+": "a possessive repetition is not supported",
+    "(?P<n>a)(?P=n)": "a back reference is not supported",
+    "(a)?(?(1)b)": "a condition is not supported",
+    "(?x) a": "the flag x is not supported",
+    "(?:(?!b).)*": "a lookahead inside a repetition without a limit is not supported",
+    "a**": "nothing to repeat",
+    "+a": "nothing to repeat",
+    "a{3,2}": "the fewest repetitions",
+    "[b-a]": "a range of characters",
+    "[ab": "a set of characters is not closed",
+    "a)": "a bracket closes no group",
+    "a\\": "a backslash is the last character",
+    "(" * 5000 + ")" * 5000: "groups are inside each other",
+    "(" * 5000: "groups are inside each other",
+    "[" * 5000: "a set of characters is not closed",
+    "(a{1000}){1000}": "more than 20,000 states",
+    "(a|b)*a(a|b){20}": "more than 20,000 states",
+    "a{999999999}": "more than 20,000 states",
+    "(){999999999}": "more than 20,000 states",
+    "((a?){100}){100}": "more than 20,000 states",
+    "(?i)" + "[^a]" * 300_000: "more than 20,000 states",
+}
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_cannot_be_followed_is_refused_by_name() -> None:
+    for pattern, message in REFUSED.items():
+        with pytest.raises(UsageError, match=re.escape(message)):
+            TextAutomaton(pattern)
+
+
+def test_texts_without_end_are_refused_and_many_short_ones_are_not() -> None:
+    for words in ([f"word {n}." for n in range(10_000)], [chr(0x4E00 + n) * 9 for n in range(40)], ["\ud800"]):
+        with pytest.raises(UsageError):
+            TextAutomaton(None, words)
+    banned = TextAutomaton("[a-z ]{,40}", ["xyz"], [f"{a}{b}" for a in "abcdefghij" for b in "klmnopqrstu"])
+    assert banned.start != DEAD
+
+
+def test_a_search_ends_when_nobody_waits_for_it(models: list[Any]) -> None:
+    text = TextAutomaton("(ab|é)*b?")
+    tokens = TokenAutomaton(text, Trie([b"a", b"b"]), lambda: True)
+    with pytest.raises(TimeoutError):
+        tokens.needs(np.array([text.start]))
+    asked = [Request("w1", Generate(match="( ?w[12])+"), {})]
+    with pytest.raises(TimeoutError):
+        models[1].answer(asked, ended=lambda _: True)
+    assert models[1].answer(asked, ended=lambda _: False)
 
 
 @pytest.fixture(scope="module")
@@ -142,5 +238,12 @@ def test_on_the_command_line(call: Run, tmp_path: Path) -> None:
     assert call("generate", model, "--json-input", stdin=line).lines == ["xxx", "y"]
     done = call("generate", words_bundle(tmp_path / "words"), "--match", "w1", stdin="a\n")
     assert done.code == 2 and "need tokens that are pieces of the text" in done.err
+    for pattern, message in list(REFUSED.items())[3:]:
+        if len(pattern) < 20_000:
+            done = call("generate", tmp_path / "missing", "--match", pattern, stdin="a\n")
+            assert done.code == 2 and message in done.err and done.err.count("\n") <= 2, done.err
+    line = '{"prompt": "a", "match": "x"}\n{"prompt": "a", "match": "[[:alpha:]]"}\n'
+    done = call("generate", model, "--json-input", stdin=line)
+    assert done.code == 65 and done.lines == ["x"] and "<stdin>:2: --match: the POSIX class" in done.err
     done = call("generate", model, "--match", "x", "--ban-words", "x", stdin="a\n")
     assert done.code == 2 and "no text fulfils" in done.err

@@ -368,6 +368,42 @@ def test_a_prompt_that_fits_is_read_whole_and_a_longer_one_refused(client: TestC
         assert answer.json()["error"]["message"] == expected
 
 
+def test_constraints_that_take_too_much_are_refused_when_they_arrive(service: Service, client: TestClient) -> None:
+    """Before they wait, so that the worker has never seen them; other requests are answered meanwhile."""
+    for body in (
+        {"match": "(a{1000}){1000}"},
+        {"match": "(a|b)*a(a|b){30}", "stream": True},
+        {"match": "[[:alpha:]]"},
+        {"force_words": [f"{n}" for n in range(200)]},
+        {"match": "(" * 1500},
+    ):
+        answer = client.post("/v1/completions", json={"prompt": "w1", **body})
+        assert answer.status_code == 400 and answer.json()["error"]["type"] == "invalid_request_error"
+        assert "--match" in answer.json()["error"]["message"]
+
+
+def test_requests_are_checked_apart_from_those_of_others(
+    service: Service, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checking, others_are_done = threading.Event(), threading.Event()
+    check = service.check
+
+    def slow(asked: Any) -> None:
+        if asked[0].prompt == "w9":
+            checking.set()
+            assert others_are_done.wait(30)
+        check(asked)
+
+    monkeypatch.setattr(service, "check", slow)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(post, client, "completions", prompt="w9", **GREEDY)
+        assert checking.wait(30)
+        assert client.get("/health").status_code == 200
+        assert post(client, "completions", prompt="w1", **GREEDY)["choices"]
+        others_are_done.set()
+        assert waiting.result()["choices"]
+
+
 def test_paths_are_no_part_of_a_request(client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What looks like a file is text."""
     monkeypatch.chdir(tmp_path)
