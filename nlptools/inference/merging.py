@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from nlptools import bundle, messages
 from nlptools.configs.layers import MIX_FILES
@@ -34,8 +35,10 @@ def save(directory: Path, loaded: bundle.Bundle) -> None:
     weights = directories.weights_to_hf(loaded.arch, loaded.weights(), loaded.model.config)
     artifacts.save_tensors(directory / "model.safetensors", weights)
     config = peft.read_config(loaded.path)
-    types = {key: "float32" for key in ("torch_dtype", "dtype") if key in config}
-    atomic.write_whole(directory / "config.json", json.dumps({**config, **types}, indent=2) + "\n")
+    changes: dict[str, Any] = {key: "float32" for key in ("torch_dtype", "dtype") if key in config}
+    if "output_matrix.weight" in loaded.weights():  # an adapter may change one of two tied matrices
+        changes["tie_word_embeddings"] = False
+    atomic.write_whole(directory / "config.json", json.dumps({**config, **changes}, indent=2) + "\n")
     names = ["config.json", "model.safetensors", *loaded.tokenizer.save(directory)]
     own = (loaded.path / name for name in ("training.json", *MIX_FILES.values()))
     for path in (peft.home(loaded.path, ["config.json"]) / "generation_config.json", *own):

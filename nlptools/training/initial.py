@@ -43,6 +43,8 @@ def given_config(init: str, arch: str, options: TrainLM | TrainSeq2Seq) -> Any:
     """
     bundle.check_directory(Path(init))
     name, config = directories.config_from_hf(peft.read_config(Path(init)))
+    if directories.tied(name, config) is not None:
+        config = directories.as_stored(name, config, peft.load_weights(Path(init)))
     if name != arch:
         found, wanted = (f"{row.family} model {row.option}" for row in map(registry.find, (name, arch)))
         raise UsageError(f"--init {init}: {found}, expected {wanted}")

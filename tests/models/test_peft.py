@@ -137,6 +137,26 @@ def test_base_by_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ({"alpha_pattern": {"c_attn": 4}}, "alpha_pattern is not supported"),
         ({"init_lora_weights": "pissa"}, "init_lora_weights 'pissa' is not supported"),
         ({"lora_alpha": "16"}, "lora_alpha is '16', expected a number"),
+        ({"lora_alpha": -3}, "lora_alpha is -3, expected a number above 0"),
+        ({"lora_alpha": 10**400}, "lora_alpha is 1000"),
+        ({"r": 0}, "the rank r is 0, expected a whole number from 1"),
+        ({"r": True}, "the rank r is True"),
+        ({"r": 10**9}, "the rank r is 1000000000"),
+        ({"r": 3}, "c_attn have rank 2, the settings say 3"),
+        ({"rank_pattern": {"c_attn": 4}, "r": 5}, "have rank 2, the settings say 5 or 4"),
+        ({"rank_pattern": [2]}, r"rank_pattern is \[2\]"),
+        ({"use_rslora": "no"}, "use_rslora is 'no'"),
+        ({"bias": "some"}, "bias is 'some'"),
+        ({"target_modules": []}, r"target_modules is \[\], expected names of modules"),
+        ({"target_modules": 3}, "target_modules is 3"),
+        ({"target_modules": ["c_attn"]}, "target_modules does not name transformer.h.0..*, which has matrices"),
+        (
+            {"target_modules": ["attn.c_proj", "c_attn", "c_fc", "mlp.c_proj", "wpe"]},
+            "names wpe, which has no matrices",
+        ),
+        ({"target_modules": r".*\.c_attn"}, "target_modules does not name"),
+        ({"target_modules": r"(.*c_\w"}, "is not a pattern"),
+        ({"layers_to_transform": "all"}, "layers_to_transform is 'all'"),
         ({"base_model_name_or_path": None}, "base_model_name_or_path is None, expected a model"),
     ],
 )
@@ -147,14 +167,123 @@ def test_refused(tmp_path: Path, values: dict[str, Any], message: str) -> None:
         bundle.load(path)
 
 
+def test_a_target_without_matrices(tmp_path: Path) -> None:
+    path = adapters(tmp_path, gpt(tmp_path / "base"))
+    tensors = artifacts.load_tensors(path / peft.WEIGHTS)
+    (path / artifacts.MANIFEST).unlink()
+    artifacts.save_tensors(path / peft.WEIGHTS, {name: each for name, each in tensors.items() if ".h.1." not in name})
+    with pytest.raises(BundleError, match=r"target_modules names transformer.h.1.attn.c_attn \(and 3 more\)"):
+        bundle.load(path)
+    for said in ({"layers_to_transform": [0]}, {"exclude_modules": r".*\.h\.1\..*"}, {"target_modules": r"(.*)*c_\w+"}):
+        change(path, **{"target_modules": ["attn.c_proj", "c_attn", "c_fc", "mlp.c_proj"], **said})
+        bundle.load(path)
+
+
+def head_adapters(tmp_path: Path, arch: str, targets: list[str], untied: bool = False, **settings: Any) -> Path:
+    """Adapters as PEFT writes them, of a language model in the layout of its family. The base layer of an embedding or of an
+    output matrix with adapters is saved, too.
+    """
+    tied = {"tie_word_embeddings": False} if untied else {}
+    base = words_bundle(tmp_path / "base", arch, **tied)
+    path, weights = tmp_path / "adapters", artifacts.load_weights(base)
+    path.mkdir()
+    (embedding,) = (name for name in weights if name.endswith(("embed_tokens.weight", "wte.weight")))
+    weights = {"lm_head.weight": weights[embedding], **weights}
+    torch.manual_seed(1)
+    tensors = {}
+    for name, weight in weights.items():
+        module = name.removesuffix(".weight")
+        V, D = weight.shape if weight.dim() == 2 else (0, 0)
+        if module.rsplit(".", 1)[-1] not in targets:
+            continue
+        if name == embedding:
+            tensors |= {
+                f"{module}.lora_embedding_A": torch.randn(2, V),
+                f"{module}.lora_embedding_B": torch.randn(D, 2),
+            }
+        elif name == "lm_head.weight":
+            tensors |= {f"{module}.lora_A.weight": torch.randn(2, D), f"{module}.lora_B.weight": torch.randn(V, 2)}
+        tensors[f"{module}.base_layer.weight"] = weight.clone()
+    artifacts.save_tensors(path / peft.WEIGHTS, {f"base_model.model.{name}": each for name, each in tensors.items()})
+    data = {
+        "peft_type": "LORA",
+        "r": 2,
+        "lora_alpha": 4,
+        "target_modules": targets,
+        "base_model_name_or_path": str(base),
+    }
+    (path / peft.CONFIG).write_text(json.dumps({**data, **settings}))
+    return path
+
+
+EMBEDDINGS = {"modern": "embed_tokens", "transformer": "wte"}
+
+
+@pytest.mark.parametrize("arch", EMBEDDINGS)
+@pytest.mark.parametrize("untied", [False, True])
+@pytest.mark.parametrize("targets", ["output", "embedding", "both"])
+def test_modules_whose_base_layer_is_saved(
+    call: Any, capsys: Any, tmp_path: Path, arch: str, untied: bool, targets: str
+) -> None:
+    chosen = {"output": ["lm_head"], "embedding": [EMBEDDINGS[arch]], "both": ["lm_head", EMBEDDINGS[arch]]}[targets]
+    path = head_adapters(tmp_path, arch, chosen, untied)
+    base: dict[str, Any] = bundle.load(tmp_path / "base").weights()
+    tensors = {
+        name.removeprefix("base_model.model."): each
+        for name, each in artifacts.load_tensors(path / peft.WEIGHTS).items()
+    }
+    ours: Any = bundle.load(path).model
+    rows = ours.config.vocab_size
+    first = base["token_embedding.weight"][:rows]
+    last = base.get("output_matrix.weight", base["token_embedding.weight"])[:rows]
+    a, b = (next((t for n, t in tensors.items() if n.endswith(f"lora_embedding_{x}")), None) for x in "AB")
+    if a is not None and b is not None:
+        first = first + 2.0 * (b @ a).t()
+    if targets != "embedding":
+        last = last + 2.0 * tensors["lm_head.lora_B.weight"] @ tensors["lm_head.lora_A.weight"]
+    torch.testing.assert_close(ours.token_embedding.weight[:rows], first)
+    torch.testing.assert_close(ours.output_matrix.weight[:rows], last)
+    # every command computes with the same weights
+    assert call("convert", "adapters", "whole").code == 0
+    commands = (("score",), ("generate", "--temperature", "0", "--max-new-tokens", "4"))
+    lines = {model: [call(*command, model, stdin="w1 w2 w3\n").lines for command in commands] for model in
+             ("adapters", "whole", "base")}  # fmt: skip
+    assert lines["adapters"] == lines["whole"] and lines["adapters"][0] != lines["base"][0]
+
+
+def test_what_two_tied_matrices_become(tmp_path: Path) -> None:
+    """A matrix that is trained as a whole leaves the other one as it is, unless the settings tie both."""
+    path = head_adapters(tmp_path, "modern", ["embed_tokens"], modules_to_save=["embed_tokens"])
+    new = torch.randn(50, 32)
+    artifacts.save_tensors(path / peft.WEIGHTS, {"base_model.model.model.embed_tokens.weight": new})
+    change(path, target_modules=None)
+    loaded: Any = bundle.load(path).model
+    assert torch.equal(loaded.token_embedding.weight[:50], new) and not torch.equal(
+        loaded.output_matrix.weight[:50], new
+    )
+    for changes in ({"ensure_weight_tying": True}, {"modules_to_save": None}):
+        change(path, modules_to_save=["embed_tokens"], ensure_weight_tying=False)
+        change(path, **changes)
+        tied: Any = bundle.load(path).model
+        assert tied.config.tie_word_embeddings and torch.equal(tied.token_embedding.weight[:50], new)
+    same = {"lm_head.base_layer.weight": new, "lm_head.weight": new + 1}
+    artifacts.save_tensors(path / peft.WEIGHTS, same)
+    with pytest.raises(BundleError, match=r"lm_head\.weight is there twice, with different numbers"):
+        bundle.load(path)
+
+
 @pytest.mark.parametrize(
     ("name", "shape", "message"),
     [
         ("transformer.h.0.attn.c_attn.lora_A.weight", (3, 32), "do not belong together"),
         ("transformer.h.0.attn.c_attn.lora_B.weight", (95, 2), r"for shape \(32, 95\)"),
         ("transformer.h.9.attn.c_attn.lora_A.weight", (2, 32), "only one of its two matrices"),
-        ("transformer.wte.lora_embedding_A", (2, 32), "lora_embedding_A is not supported"),
-        ("lm_head.weight", (24, 32), "an output matrix of its own"),
+        ("transformer.h.0.attn.c_attn.lora_magnitude_vector.weight", (96,), "lora_magnitude_vector.weight is not supp"),
+        ("transformer.h.0.attn.c_attn.weight.lora_A.default.weight", (2, 32), "lora_A.default.weight is not supported"),
+        ("transformer.wte.lora_embedding_A", (2, 32), "wte has only one of its two matrices"),
+        ("lm_head.weight", (23, 32), "wte.weight has 23 rows"),
+        ("h.0.attn.c_attn.lora_A.weight", (2, 32), "only one of its two matrices"),
+        ("transformer.h.0.attn.q_proj.weight", (32, 32), "unknown weight h.0.attn.q_proj.weight"),
         ("score.bias", (2,), "unknown weight score.bias"),
     ],
 )

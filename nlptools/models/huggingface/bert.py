@@ -92,12 +92,24 @@ _TASK_CLASSES = {
     "choice": "ForMultipleChoice",
 }
 _NORM = {"gamma": "weight", "beta": "bias"}  # in old uploads
+_COPIES = {  # of tied weights, for masked tokens: the weight
+    "bert": {
+        "cls.predictions.decoder.weight": "embeddings.word_embeddings.weight",
+        "cls.predictions.decoder.bias": "cls.predictions.bias",
+    },
+    "electra": {"generator_lm_head.weight": "embeddings.word_embeddings.weight"},
+}
 _TIED = re.compile(r"cls\.predictions\.decoder\.(weight|bias)|generator_lm_head\.weight|embeddings\.position_ids")
 
 
 def architecture(data: Mapping[str, Any]) -> str:
     """The same for both families, with any heads."""
     return "bert"
+
+
+def tied(config: EncoderConfig) -> tuple[str, str] | None:
+    """See `directories.Family`: another output matrix than the embedding is refused when the weights are read."""
+    return None
 
 
 def can_express(config: EncoderConfig) -> bool:
@@ -198,6 +210,11 @@ def weights_from_hf(
         if name == "encoder.token_embedding.weight":
             checks.check_rows(theirs[0], tensors[0], target, config.vocab_size)
         out[name] = _fitted(name, theirs, tensors, target)
+    if any(name.startswith("masked.") for name in wanted):
+        plain = {_plain(name, config.family): tensor for name, tensor in weights.items()}
+        for copy, first in _COPIES[config.family].items():
+            if copy in plain and first in plain and not checks.are_equal(plain[copy], plain[first]):
+                raise BundleError(f"model.safetensors: {copy} is not {first}: untied matrices are not supported")
     checks.refuse_unknown([name for name in left if not _TIED.fullmatch(name)])
     return out
 

@@ -23,6 +23,7 @@ ACTIVATIONS = {  # in configurations: here
 }
 _EMBEDDINGS = ("token_embedding.weight", "source_embedding.weight", "output_matrix.weight")
 _LABELS = re.compile(r"(_orig_mod\.|module\.)*(score|classifier|classifier\.out_proj)\.weight")
+_PREFIXES = r"(_orig_mod\.|module\.)*(model\.|transformer\.)?"
 OUR_HEADS = {  # unknown to transformers, which leaves them out when it opens the directory
     "yes_no": "nlptools.yes_no",
     "mentions.dense": "nlptools.mentions.dense",
@@ -69,9 +70,28 @@ def activation(name: Any) -> str:
     return ACTIVATIONS[name]
 
 
+def check_number(least: int, weights: Mapping[str, Tensor]) -> None:
+    """Raise BundleError for a configuration that asks for far more weights than there are, before the model is built."""
+    held = sum(tensor.numel() for tensor in weights.values())
+    if least > held:
+        raise BundleError(
+            f"config.json asks for at least {least:,} weights, model.safetensors holds {held:,}: they do not belong together"
+        )
+
+
 def plain(name: str, prefix: str) -> str:
     """A weight's name without the prefixes of wrappers and of its family."""
     return re.sub(r"^(_orig_mod\.|module\.)*(" + re.escape(prefix) + ")?", "", name)
+
+
+def found(weights: Mapping[str, Tensor], name: str) -> str | None:
+    """The name among `weights` of the one that is called `name` without the prefixes of wrappers and families; None: none is."""
+    return next((each for each in weights if re.fullmatch(_PREFIXES + re.escape(name), each)), None)
+
+
+def are_equal(tensor: Tensor, other: Tensor) -> bool:
+    """Whether two weights have the same shape and the same numbers, in whatever type."""
+    return tensor.shape == other.shape and torch.equal(tensor.float(), other.float())
 
 
 def taken(weights: dict[str, Tensor], name: str) -> Tensor:

@@ -8,13 +8,14 @@ except buffers of old uploads.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from importlib import import_module
 from typing import Any, Protocol, cast
 
 from torch import Tensor
 
-from nlptools.errors import BundleError
+from nlptools import messages
+from nlptools.errors import BundleError, display
 from nlptools.models import registry
 from nlptools.models.huggingface import checks
 
@@ -38,6 +39,11 @@ class Family(Protocol):
 
     def architecture(self, data: Mapping[str, Any]) -> str:
         """The architecture of a directory with this config.json, of one of `MODEL_TYPES`."""
+
+    def tied(self, config: Any) -> tuple[str, str] | None:
+        """The names, without the prefix of the family, of an embedding and of an output matrix that a language model with this
+        configuration has in common; None: it has two.
+        """
 
     def can_express(self, config: Any) -> bool:
         """Whether the family has words for this configuration."""
@@ -104,6 +110,29 @@ def config_from_hf(data: Mapping[str, Any]) -> tuple[str, Any]:
     known = {field.name for field in fields(sizes)}
     config = checks.built(sizes, {k: v for k, v in data.items() if k in known})
     return arch, config
+
+
+def tied(arch: str, config: Any) -> tuple[str, str] | None:
+    """See `Family.tied`; also None for models that are saved in no layout of Hugging Face, and for those with heads of tasks."""
+    family = _family(arch, config) if registry.find(arch).family == registry.LANGUAGE else None
+    return None if family is None else family.tied(config)
+
+
+def as_stored(arch: str, config: Any, weights: Mapping[str, Tensor], warn: str = "") -> Any:
+    """The configuration of a model with these weights: `config`, unless it ties the output matrix to the embedding and the
+    weights have another one. That matrix is then the output, as in transformers since version 5, with a warning about the
+    directory `warn`, unless that is empty.
+    """
+    names = tied(arch, config)
+    embedding, output = (checks.found(weights, name) for name in names) if names is not None else (None, None)
+    if embedding is None or output is None or checks.are_equal(weights[embedding], weights[output]):
+        return config
+    if warn:
+        messages.warn(
+            f"{display(warn)}: config.json ties the output matrix to the embedding, the weights have another output matrix,"
+            " which is used"
+        )
+    return replace(config, tie_word_embeddings=False)
 
 
 def _refuse_quantized(data: Mapping[str, Any]) -> None:

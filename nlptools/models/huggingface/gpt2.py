@@ -21,7 +21,9 @@ _BLOCK = {
     "feed_forward.up": "mlp.c_fc",
     "feed_forward.down": "mlp.c_proj",
 }
-_TOP = {"token_embedding": "wte", "position_embedding": "wpe", "norm": "ln_f"}
+_TOP = {"token_embedding": "wte", "position_embedding": "wpe", "norm": "ln_f", "output_matrix": "lm_head"}
+_EMBEDDINGS = ("token_embedding.weight", "output_matrix.weight")  # with a row for each token
+_OUTPUT = "lm_head.weight"
 _HEADS = {
     "sequence.output": "score",
     "tokens": "classifier",
@@ -66,7 +68,7 @@ def config_to_hf(config: GPTConfig, heads: tuple[str, ...] = ()) -> dict[str, An
         "scale_attn_weights": True,
         "scale_attn_by_inverse_layer_idx": False,
         "reorder_and_upcast_attn": False,
-        "tie_word_embeddings": True,
+        "tie_word_embeddings": config.tie_word_embeddings,
         "use_cache": True,
         "torch_dtype": "float32",
     }
@@ -76,11 +78,10 @@ def config_from_hf(data: Mapping[str, Any], **more: bool) -> GPTConfig:
     """The configuration in a config.json, with `more` fields. Raises BundleError for a variant that is not GPT-2."""
     if data.get("scale_attn_by_inverse_layer_idx") or not data.get("scale_attn_weights", True):
         raise BundleError("config.json: attention scaled in another way than GPT-2's is not supported")
-    if not data.get("tie_word_embeddings", True):
-        raise BundleError("config.json: an output matrix of its own (tie_word_embeddings false) is not supported")
     values = {ours: data[theirs] for ours, theirs in _SIZES.items() if theirs in data}
     values["intermediate_size"] = checks.given(data, "n_inner") or 0
     values["activation"] = checks.activation(values.get("activation", "gelu_new"))
+    values["tie_word_embeddings"] = data.get("tie_word_embeddings", True)
     config: GPTConfig = checks.built(GPTConfig, {**values, **more})
     return config
 
@@ -90,6 +91,11 @@ def architecture(data: Mapping[str, Any]) -> str:
     ours = data.get("nlptools")  # transformers keeps our note about a language model that it makes a classifier of
     has_task = (isinstance(ours, dict) and ours.get("arch") == _TASKS) or bool(_named(data.get("architectures")))
     return _TASKS if has_task else "transformer"
+
+
+def tied(config: GPTConfig) -> tuple[str, str] | None:
+    """See `directories.Family`."""
+    return ("wte.weight", _OUTPUT) if config.tie_word_embeddings else None
 
 
 def can_express(config: GPTConfig) -> bool:
@@ -117,10 +123,10 @@ def weights_to_hf(weights: Mapping[str, Tensor], config: GPTConfig) -> dict[str,
     """The model's weights under the names and in the layout of GPT-2."""
     out = {}
     for name, tensor in weights.items():
-        if name.removeprefix("encoder.") == "token_embedding.weight":
+        if name.removeprefix("encoder.") in _EMBEDDINGS:
             tensor = tensor[: config.vocab_size]
         theirs, transposed = _name(name)
-        prefix = "" if checks.is_of_a_head(name) else "transformer."
+        prefix = "" if checks.is_of_a_head(name) or theirs == _OUTPUT else "transformer."
         out[prefix + theirs] = (tensor.t() if transposed else tensor).contiguous()
     return out
 
@@ -134,7 +140,7 @@ def weights_from_hf(
     for name, target in wanted.items():
         theirs, transposed = _name(name)
         tensor = checks.taken(left, theirs)
-        if name.removeprefix("encoder.") == "token_embedding.weight":
+        if name.removeprefix("encoder.") in _EMBEDDINGS:
             checks.check_rows(theirs, tensor, target, config.vocab_size)
         out[name] = checks.fitted(name.removeprefix("encoder."), theirs, tensor.t() if transposed else tensor, target)
     checks.refuse_unknown([name for name in left if not _IGNORED.fullmatch(name)])

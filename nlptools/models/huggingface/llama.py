@@ -110,6 +110,11 @@ def can_express(config: ModernConfig) -> bool:
     return _family(config) is not None
 
 
+def tied(config: ModernConfig) -> tuple[str, str] | None:
+    """See `directories.Family`."""
+    return ("embed_tokens.weight", "lm_head.weight") if config.tie_word_embeddings else None
+
+
 def _family(config: ModernConfig) -> str | None:
     """The family of a configuration, LLaMA if possible; None: its variants do not go together in any."""
     biases = (config.attention_bias, config.output_bias)

@@ -73,6 +73,11 @@ def architecture(data: Mapping[str, Any]) -> str:
     return "seq2seq-transformer"
 
 
+def tied(config: TransformerConfig) -> tuple[str, str] | None:
+    """See `directories.Family`: another output matrix than the embedding is refused when the weights are read."""
+    return None
+
+
 def can_express(config: TransformerConfig) -> bool:
     """Whether one of the two families has words for this configuration."""
     known = config.layer_norm_eps == _EPSILON and config.activation in checks.ACTIVATIONS

@@ -49,6 +49,12 @@ def architecture(data: Mapping[str, Any]) -> str:
     return gpt2.architecture({**data, "architectures": _of_gpt2(names if isinstance(names, list) else ())})
 
 
+def tied(config: GPTConfig) -> tuple[str, str] | None:
+    """See `directories.Family`."""
+    pair = gpt2.tied(config)
+    return pair and (_EMBEDDINGS[pair[0]], pair[1])
+
+
 def can_express(config: GPTConfig) -> bool:
     """Whether norms, positions, activation and widths are GPT's."""
     usual = config.activation in _ACTIVATIONS and config.intermediate_size == 4 * config.hidden_size

@@ -9,18 +9,19 @@ added to the weights of the base, in float32.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nlptools.configs.lora import LoRA
-from nlptools.errors import BundleError, display
+from nlptools.errors import BundleError, display, shorten
 from nlptools.files import artifacts, atomic, hub_cache
 from nlptools.models import registry
+from nlptools.models.huggingface import adapter_settings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,12 +31,6 @@ _PREFIX = "base_model.model."
 _TASKS = {"sequence": "SEQ_CLS", "tokens": "TOKEN_CLS", "spans": "QUESTION_ANS"}  # a head here: the type of task there
 _GPTS = ("gpt2", "openai-gpt")  # their linear maps within layers are stored as (in, out)
 _IN_LAYER = re.compile(r"(^|\.)h\.\d+\.")
-_DRAWN = ("gaussian", "orthogonal", "eva")  # ways to initialize that leave the base as it is
-_REFUSED = (
-    *("use_dora", "use_qalora", "use_bdlora", "lora_bias", "alpha_pattern", "trainable_token_indices"),
-    *("target_parameters", "layer_replication", "alora_invocation_tokens", "monteclora_config", "arrow_config"),
-    "kasa_config",
-)
 
 
 @dataclass(frozen=True)
@@ -169,19 +164,18 @@ def is_adapter(path: Path) -> bool:
 def read(path: Path) -> dict[str, Any]:
     """The content of adapter_config.json. Raises BundleError for other adapters than LoRA, and for variants of it."""
     data = artifacts.read_json(path / CONFIG)
-    where = display(str(path / CONFIG))
-    if data.get("peft_type") != "LORA":
-        raise BundleError(f"{where}: peft_type {data.get('peft_type')!r:.80} is not supported, expected LORA")
-    for name in _REFUSED:
-        if data.get(name):
-            raise BundleError(f"{where}: {name} is not supported")
-    drawn = data.get("init_lora_weights", True)
-    if isinstance(drawn, str) and drawn not in _DRAWN:
-        raise BundleError(f"{where}: init_lora_weights {drawn!r:.80} is not supported: it changes the base")
-    alpha = data.get("lora_alpha", 8)
-    if not isinstance(alpha, (int, float)) or isinstance(alpha, bool):
-        raise BundleError(f"{where}: lora_alpha is {alpha!r:.80}, expected a number")
+    with _naming(path / CONFIG):
+        adapter_settings.check(data)
     return data
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Put the name of a file before the message of any BundleError."""
+    try:
+        yield
+    except BundleError as error:
+        raise BundleError(f"{display(str(path))}: {error}", hint=error.hint) from None
 
 
 def base_of(path: Path) -> Path:
@@ -224,37 +218,56 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def load_weights(path: Path) -> dict[str, Tensor]:
-    """The weights of a model directory, by its names; adapters are added to the weights of their base. Raises BundleError."""
+    """The weights of a model directory, by its names; adapters are added to the weights of their base.
+
+    Adapters of an embedding that is the output matrix, too, change one of the two only: both are returned then. Every weight
+    in the file of adapters is used, or is the one of the base, or is refused.
+
+    Raises:
+        BundleError: a damaged file, or adapters that do not belong to the base, or not to their settings.
+    """
     if not is_adapter(path):
         return artifacts.load_weights(path)
-    data, base = read(path), base_of(path)
+    settings, base = adapter_settings.Settings(read(path)), base_of(path)
     if artifacts.verify(base):
         _check_base(path, base)
     config = artifacts.read_json(base / "config.json")
-    weights = _Weights(artifacts.load_weights(base), _prefix(config))
     if not (path / WEIGHTS).is_file():
         raise BundleError(f"{display(str(path))}: no {WEIGHTS}")
-    pairs, whole = _split(path, artifacts.load_tensors(path / WEIGHTS))
-    turned = config.get("model_type") in _GPTS
-    for module, (down, up) in pairs.items():
-        place = weights.place(f"{module}.weight")
-        if place is None:
-            raise BundleError(f"{display(str(path))}: adapters of {module}, which {display(str(base))} does not have")
-        if down.dim() != 2 or up.dim() != 2 or len(down) != up.shape[1] or len(down) == 0:
-            raise BundleError(f"{display(str(path / WEIGHTS))}: the matrices of {module} do not belong together")
-        rank = len(down)
-        scale = data.get("lora_alpha", 8) / (math.sqrt(rank) if data.get("use_rslora") else rank)
-        product = scale * (up.float() @ down.float())
-        product = product.t() if turned and _IN_LAYER.search(module) else product
-        if product.shape != weights.tensors[place].shape:
-            raise BundleError(
-                f"{display(str(path))}: adapters of {module} for shape {tuple(product.shape)},"
-                f" {display(str(base))} has {tuple(weights.tensors[place].shape)}"
-            )
-        weights.tensors[place] = weights.tensors[place].float() + product
-    if "lm_head.weight" in whole and "lm_head.weight" not in weights.tensors:
-        raise BundleError(f"{display(str(path))}: an output matrix of its own (lm_head), that of the base is tied")
-    return weights.with_heads(whole)
+    file = artifacts.load_tensors(path / WEIGHTS)
+    weights = _Weights(artifacts.load_weights(base), _prefix(config), config.get("model_type") in _GPTS)
+    with _naming(path / WEIGHTS):
+        low, whole = _split(file)
+        encoder = weights.encoder()
+        tied = _untie(weights, config)
+        placed = weights.replace(whole, settings, tied)
+        named = [name.removesuffix(".weight") for name, each in weights.tensors.items() if each.dim() == 2]
+        for module, (down, up) in low.items():
+            weights.add(module, down, up, settings)
+    with _naming(path / CONFIG):
+        settings.check_targets(
+            low, [name for name in named if weights.prefixed(name) not in map(weights.prefixed, low)]
+        )
+    if tied is not None and weights.tensors[tied[0]] is weights.tensors[tied[1]]:
+        del weights.tensors[tied[1]]
+    with _naming(path / WEIGHTS):
+        return weights.with_heads(placed, encoder)
+
+
+def _untie(weights: _Weights, config: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The names of the embedding and of the output matrix among the weights of a base that ties them; None if it does not.
+    Afterwards the output matrix is among them, as the same tensor.
+    """
+    from nlptools.models.huggingface import checks, directories
+
+    arch, sizes = directories.config_from_hf(config)
+    names = directories.tied(arch, directories.as_stored(arch, sizes, weights.tensors))
+    embedding = None if names is None else checks.found(weights.tensors, names[0])
+    if names is None or embedding is None:
+        return None
+    output = checks.found(weights.tensors, names[1]) or names[1]
+    weights.tensors[output] = weights.tensors[embedding]
+    return embedding, output
 
 
 def _check_base(path: Path, base: Path) -> None:
@@ -266,30 +279,50 @@ def _check_base(path: Path, base: Path) -> None:
         raise BundleError(f"{display(str(path))}: adapters of other weights than {display(str(base))} has now")
 
 
-def _split(path: Path, tensors: Mapping[str, Tensor]) -> tuple[dict[str, tuple[Tensor, Tensor]], dict[str, Tensor]]:
-    """The matrices A and B of each module, and the weights that stand for themselves. Raises BundleError."""
+def _split(tensors: Mapping[str, Tensor]) -> tuple[dict[str, tuple[Tensor, Tensor]], dict[str, Tensor]]:
+    """The matrices A (rank, in) and B (out, rank) of each module, and the weights that stand for themselves, among them those
+    of modules that have matrices as well. Raises BundleError.
+    """
+    from nlptools.models.huggingface import checks
+
     low: dict[str, dict[str, Tensor]] = {}
     whole: dict[str, Tensor] = {}
-    for name, tensor in tensors.items():
-        name = name.removeprefix(_PREFIX).replace(".base_layer.", ".")
-        if match := re.fullmatch(r"(.+)\.lora_([AB])\.weight", name):
-            low.setdefault(match[1], {})[match[2]] = tensor
+    for key, tensor in tensors.items():
+        name = key.removeprefix(_PREFIX).replace(".base_layer.", ".")
+        if match := re.fullmatch(r"(.+)\.lora_(?:([AB])\.weight|embedding_([AB]))", name):
+            matrices, which = low.setdefault(match[1], {}), match[2]
+            if match[3]:  # of an embedding: the other way round, (rank, tokens) and (out, rank)
+                which = {"A": "B", "B": "A"}[match[3]]
+                tensor = tensor.t() if tensor.dim() == 2 else tensor
+            if which in matrices:
+                raise BundleError(f"two matrices {match[2] or match[3]} of {shorten(match[1], 200)}")
+            matrices[which] = tensor
         elif ".lora_" in name:
-            raise BundleError(f"{display(str(path / WEIGHTS))}: {name:.200} is not supported")
+            raise BundleError(f"{shorten(name, 200)} is not supported")
+        elif name in whole and not checks.are_equal(whole[name], tensor):
+            raise BundleError(f"{shorten(name, 200)} is there twice, with different numbers")
         else:
             whole[name] = tensor
     for module, pair in low.items():
         if len(pair) < 2:
-            raise BundleError(f"{display(str(path / WEIGHTS))}: {module} has only one of its two matrices")
+            raise BundleError(f"{shorten(module, 200)} has only one of its two matrices")
     return {module: (pair["A"], pair["B"]) for module, pair in low.items()}, whole
 
 
 @dataclass(frozen=True)
 class _Weights:
-    """The weights of a base; the names in its encoder begin with `prefix`, or none does."""
+    """The weights of a base; the names in its encoder begin with `prefix`, or none does. `turned`: linear maps within layers
+    are stored as (in, out).
+    """
 
     tensors: dict[str, Tensor]
     prefix: str
+    turned: bool
+    changed: set[str] = field(default_factory=set)
+
+    def prefixed(self, name: str) -> str:
+        """A name with the prefix."""
+        return self.prefix + name.removeprefix(self.prefix)
 
     def place(self, name: str) -> str | None:
         """The name here of a weight that may be called with or without the prefix."""
@@ -298,12 +331,64 @@ class _Weights:
                 return each
         return None
 
-    def with_heads(self, whole: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """These weights with those in `whole`. Heads among them replace all heads of the base."""
-        placed = {self.place(name) or name: tensor for name, tensor in whole.items()}
-        encoder = [name for name in self.tensors if name.startswith(self.prefix)] or list(self.tensors)
-        kept = {**self.tensors, **placed}
-        if placed.keys() <= set(encoder):
-            return kept
-        heads = {name: tensor for name, tensor in placed.items() if name not in encoder}
-        return {self.prefix + name.removeprefix(self.prefix): kept[name] for name in encoder} | heads
+    def replace(
+        self, whole: Mapping[str, Tensor], settings: adapter_settings.Settings, tied: tuple[str, str] | None
+    ) -> dict[str, Tensor]:
+        """Put these weights in the place of those of the base; returns them by the names here.
+
+        Two tied matrices are replaced together, unless one of them is trained apart from the other. Raises BundleError for a
+        weight that is there under two names.
+        """
+        from nlptools.models.huggingface import checks
+
+        placed: dict[str, Tensor] = {}
+        for name, tensor in whole.items():
+            place = self.place(name) or name
+            if place in placed and not checks.are_equal(placed[place], tensor):
+                raise BundleError(f"{shorten(name, 200)} is there twice, with different numbers")
+            placed[place] = tensor
+        for place, tensor in placed.items():
+            both = tied is not None and place in tied and not set(tied) <= placed.keys()
+            alone = settings.saves(place.removesuffix(".weight"))
+            for each in tied if tied is not None and both and not alone else (place,):
+                self.tensors[each] = tensor
+        return placed
+
+    def add(self, module: str, down: Tensor, up: Tensor, settings: adapter_settings.Settings) -> None:
+        """Add the product of the matrices of a module, (rank, in) and (out, rank), to its weight. Raises BundleError."""
+        name = shorten(module, 200)
+        place = self.place(f"{module}.weight")
+        if place is None:
+            raise BundleError(f"adapters of {name}, which the base does not have")
+        if place in self.changed:
+            raise BundleError(f"two adapters of {name}")
+        self.changed.add(place)
+        if down.dim() != 2 or up.dim() != 2 or len(down) != up.shape[1] or len(down) == 0:
+            raise BundleError(f"the matrices of {name} do not belong together")
+        product = settings.scale(module, len(down)) * (up.float() @ down.float())
+        product = product.t() if self.turned and _IN_LAYER.search(module) else product
+        weight = self.tensors[place]
+        if product.shape != weight.shape:
+            raise BundleError(
+                f"adapters of {name} for shape {tuple(product.shape)}, the base has {tuple(weight.shape)}"
+            )
+        self.tensors[place] = weight.float() + product
+
+    def encoder(self) -> list[str]:
+        """The names of all weights but those of heads."""
+        return [name for name in self.tensors if name.startswith(self.prefix)] or list(self.tensors)
+
+    def with_heads(self, placed: Iterable[str], encoder: Sequence[str]) -> dict[str, Tensor]:
+        """These weights. If there are heads among those in `placed`, they replace all heads of the base. Raises BundleError for
+        a change of another head.
+        """
+        heads = [name for name in placed if name in self.tensors and name not in encoder]
+        if not heads:
+            return self.tensors
+        lost = [name for name in self.changed if name not in (*encoder, *heads)]
+        lost += [name for name in heads if name.startswith("lm_head.") and len(heads) > 1]
+        if lost:
+            raise BundleError(f"{lost[0]} and weights of another head ({heads[-1]}): a model has one of them")
+        return {self.prefixed(name): self.tensors[name] for name in encoder} | {
+            name: self.tensors[name] for name in heads
+        }

@@ -1,7 +1,7 @@
 """GPT: a causal Transformer language model.
 
 Radford et al. 2019, "Language models are unsupervised multitask learners" (GPT-2): pre-norm blocks, learned positions,
-output tied to the token embedding, residual projections initialised with std 0.02 / sqrt(2 L). With `post_norm` it is
+output tied to the token embedding (or not), residual projections initialised with std 0.02 / sqrt(2 L). With `post_norm` it is
 GPT (Radford et al. 2018, "Improving language understanding by generative pre-training"): norms after the residual sums.
 Departure: the embedding has its rows padded to a multiple of 64 in memory, for aligned matrix products.
 Shapes: B batch, T length, S keys, D hidden, V vocabulary.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +22,7 @@ from nlptools.configs.lm import TrainLM
 from nlptools.errors import BundleError, DataError, UsageError
 from nlptools.layers.cache import Cache
 from nlptools.layers.dropout import Dropout
-from nlptools.layers.linear import check_activation
+from nlptools.layers.linear import Linear, check_activation
 from nlptools.layers.norms import LayerNorm
 from nlptools.layers.output import Projection, padded_embedding
 from nlptools.layers.positions import POSITIONS, Turn
@@ -47,6 +48,7 @@ class GPTConfig:
     attention_dropout: float = 0.0
     positions: str = "learned"  # a name in `layers.positions.POSITIONS`
     post_norm: bool = False  # norms after the residual sums, and none at the end: GPT (Radford et al. 2018)
+    tie_word_embeddings: bool = True  # False: the output has another matrix than the embedding
 
     def __post_init__(self) -> None:
         if self.intermediate_size == 0:
@@ -124,7 +126,7 @@ class GPT(nn.Module):
         self.max_context = config.max_position_embeddings
         D = config.hidden_size
         self.token_embedding = padded_embedding(config.vocab_size, D)
-        self.output = Projection(self.token_embedding, config.vocab_size)
+        self.output = self._output(config.vocab_size, config.tie_word_embeddings)
         head_size = D // config.num_attention_heads
         self.position_embedding = POSITIONS[config.positions](config.max_position_embeddings, D, head_size)
         self.dropout = Dropout(config.embedding_dropout)
@@ -142,6 +144,13 @@ class GPT(nn.Module):
             for _ in range(config.num_hidden_layers)
         )
         self.norm: nn.Module = nn.Identity() if config.post_norm else LayerNorm(D, config.layer_norm_eps)
+
+    def _output(self, vocab_size: int, tied: bool) -> Projection:
+        """The output head, with the matrix of the embedding or with another one."""
+        matrix: Any = self.token_embedding
+        if not tied:
+            matrix = self.output_matrix = Linear(*reversed(self.token_embedding.weight.shape), bias=False)
+        return Projection(matrix, vocab_size)
 
     @torch.no_grad()
     def initialize(self) -> None:

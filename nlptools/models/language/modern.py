@@ -21,9 +21,9 @@ from nlptools.configs.checks import check_heads, check_sizes
 from nlptools.configs.lm import TrainLM
 from nlptools.errors import BundleError, UsageError
 from nlptools.layers.dropout import Dropout
-from nlptools.layers.linear import Linear, check_activation
+from nlptools.layers.linear import check_activation
 from nlptools.layers.norms import RMSNorm
-from nlptools.layers.output import Projection, padded_embedding
+from nlptools.layers.output import padded_embedding
 from nlptools.layers.positions import Rotary, rotary_rates
 from nlptools.layers.transformer import Block
 from nlptools.models.language.gpt import GPT
@@ -133,10 +133,7 @@ class Modern(GPT):
         self.max_context = config.max_position_embeddings
         D = config.hidden_size
         self.token_embedding = padded_embedding(config.vocab_size, D)
-        matrix: Any = self.token_embedding
-        if not config.tie_word_embeddings:
-            matrix = self.output_matrix = Linear(D, len(self.token_embedding.weight), bias=False)
-        self.output = Projection(matrix, config.vocab_size)
+        self.output = self._output(config.vocab_size, config.tie_word_embeddings)
         self.position_embedding = Rotary(self.max_context, D, config.head_dim, config.rope_theta, config.rope_scaling)
         self.dropout = Dropout(config.embedding_dropout)
         self.blocks = nn.ModuleList(

@@ -35,10 +35,8 @@ class GPTWithHeads(TaskHeads):
     ) -> None:
         """`num_labels`, `concatenated`: see `TaskHeads`."""
         super().__init__(config, heads, num_labels, concatenated)
-        if isinstance(config, ModernConfig):
-            self.encoder = Modern(replace(config, tie_word_embeddings=True))  # there is no output head with a matrix
-        else:
-            self.encoder = GPT(config)
+        tied = replace(config, tie_word_embeddings=True)  # there is no output head with a matrix
+        self.encoder = Modern(tied) if isinstance(tied, ModernConfig) else GPT(tied)
         self.add_heads(bias=False)
 
     def states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Hidden:
