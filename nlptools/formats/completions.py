@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 from nlptools.configs import LARGEST_SEED, bounds
 from nlptools.configs.generation import Generate
@@ -150,7 +150,7 @@ def _prompts(body: Mapping[str, Any], decode: Decode | None) -> list[tuple[str, 
     return out
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -250,7 +250,7 @@ def _log_probabilities(body: Mapping[str, Any]) -> dict[str, Any]:
         wanted, key, top = True, "logprobs", wanted
     if wanted not in (None, False, True):
         raise UsageError('expected true, false or a number under "logprobs"')
-    if not isinstance(top, int) or not 0 <= top <= _MOST_TOP:
+    if not _is_number(top) or not 0 <= top <= _MOST_TOP:
         raise UsageError(f'expected a whole number from 0 to {_MOST_TOP} under "{key}"')
     return {"logprobs": True, "top_logprobs": top, "json": True} if wanted or top else {}
 
@@ -264,6 +264,6 @@ def _echo(echo: Any) -> dict[str, bool]:
 
 
 def _seed(seed: Any) -> int | None:
-    if seed is not None and (not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED):
+    if seed is not None and (not _is_number(seed) or not 0 <= seed <= LARGEST_SEED):
         raise UsageError(f'expected a whole number from 0 to {LARGEST_SEED} under "seed"')
     return seed

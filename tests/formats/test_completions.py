@@ -84,6 +84,8 @@ def test_options_of_a_line_under_both_names() -> None:
         ({"prompt": "a", "logprobs": 21}, '"logprobs"'),
         ({"prompt": "a", "logprobs": "yes"}, '"logprobs"'),
         ({"prompt": "a", "top_logprobs": "2"}, '"top_logprobs"'),
+        ({"prompt": "a", "top_logprobs": True}, '"top_logprobs"'),
+        ({"prompt": "a", "seed": True}, '"seed"'),
         ({"prompt": "a", "echo": 1}, '"echo"'),
         ({"prompt": "a", "n": 3, "best_of": 2}, "--best-of 2 is less than"),
         ({"prompt": "\ud800"}, "half a surrogate pair"),
