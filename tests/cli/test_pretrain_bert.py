@@ -254,7 +254,7 @@ def test_where_attention_begins(call: Run, text: Path, objective: str) -> None:
 
 
 def test_the_advice_works_as_it_stands(call: Run, text: Path) -> None:
-    done = train(call, "--objective", "mlm", "--epochs", 0, "-o", "m", "train.txt")
+    done = train(call, "--objective", "mlm", "--epochs", 0, "--no-quiet", "-o", "m", "train.txt")
     assert done.code == 0, done.err
     advice = done.err.rpartition("try: nlptools ")[2].split("    or")[0].split()
     assert advice[:3] == ["finetune", "-m", "m"]
