@@ -81,9 +81,14 @@ def counted(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
+def no_bar() -> None:
+    """Remove the bar."""
+    _draw("")
+
+
 def finish() -> None:
     """Remove the bar, and report how many warnings of each kind were suppressed."""
-    _draw("")
+    no_bar()
     for kind, count in settings.repeats.items():
         if count > 3:
             _write(f"{_name()}: warning: {kind}: {count - 3} more", show=True)

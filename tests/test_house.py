@@ -64,7 +64,7 @@ MODULES = {
     "click": ("cli/",),
     "sentencepiece": ("text/pieces.py", "text/learning.py"),
     "tokenizers": ("text/pieces.py", "text/huggingface.py", "text/learning.py"),
-    "rich": ("training/engine/log.py",),
+    "rich": (),
     "matplotlib": ("plots/curves.py", "vectors/maps/picture.py"),
     "mpl_toolkits": ("vectors/maps/picture.py",),
     "sklearn": ("vectors/maps/reduction.py",),

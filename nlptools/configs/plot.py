@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 from nlptools.configs import option
 
+# default: those present in the log
 METRICS = (
-    "loss",
-    "lr",
-    "tokens_per_second",
-    "words_per_second",
-    "pairs_per_second",
-)  # default: those present in the log
+    *("loss", "reward", "kl", "length", "accuracy", "f1", "precision", "recall", "matthews", "pearson", "spearman"),
+    *("exact_match", "bleu", "perplexity", "lr"),
+    *(f"{unit}_per_second" for unit in ("tokens", "words", "pairs", "examples")),
+)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import os
 import stat
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nlptools import messages
 from nlptools.files import standard
@@ -30,8 +30,10 @@ class Meter:
     bytes: int = 0
     lines: int = 0
     done: int = 0
+    ahead: int = 0  # of those that are processed together now, how many are
     reported: bool = False  # whether the command reports processed lines itself
-    began: float = 0.0
+    created: float = field(default_factory=time.monotonic)
+    began: float = 0.0  # of reading; of a reader that does not report, of the command
     next: float = 0.0
 
     def report(self) -> None:
@@ -44,15 +46,17 @@ class Meter:
 
     def fraction(self) -> float | None:
         """The processed share of the input, None if unknown."""
-        if not self.size or not self.lines or self.done > self.lines:
+        processed = self.done + self.ahead
+        if not self.size or not self.lines or processed > self.lines:
             return None
-        return min(1.0, self.bytes / self.size * self.done / self.lines)
+        return min(1.0, self.bytes / self.size * processed / self.lines)
 
     def text(self, seconds: float) -> str:
         """The numbers of a report after so many seconds."""
         fraction = self.fraction()
         left = f"  {clock(seconds / fraction - seconds)} left" if fraction else ""
-        return f"{self.done:,} lines  {self.done / seconds:,.0f}/s{left}"
+        processed = self.done + self.ahead
+        return f"{processed:,} lines  {processed / max(1e-9, seconds):,.0f}/s{left}"
 
 
 _meters: list[Meter] = []
@@ -66,7 +70,7 @@ def start(inputs: Sequence[str]) -> None:
     if settings.quiet or settings.progress == "never" or shares_terminal:
         return
     names = list(inputs) or ["-"]
-    sizes = [_size(name) for name in names]
+    sizes = [size_of(name) for name in names]
     total = sum(size or 0 for size in sizes)
     seconds = BAR_SECONDS if messages.bars() else PLAIN_SECONDS
     _meters.append(Meter(frozenset(names), None if None in sizes else total, seconds))
@@ -76,9 +80,7 @@ def read(name: str, size: int, lines: int) -> None:
     """Report that a block of `size` bytes of the input `name` has been read, and the block before it processed."""
     for meter in _meters:
         if name in meter.inputs:
-            if not meter.began:
-                meter.began = time.monotonic()
-                meter.next = meter.began + (DELAY if meter.seconds == BAR_SECONDS else meter.seconds)
+            _begin(meter, time.monotonic())
             if not meter.reported:
                 meter.done = meter.lines
                 meter.report()
@@ -89,11 +91,34 @@ def read(name: str, size: int, lines: int) -> None:
 def done(lines: int) -> None:
     """Report that so many more lines have been processed."""
     for meter in _meters:
-        meter.reported, meter.done = True, meter.done + lines
+        _count(meter)
+        meter.done, meter.ahead = meter.done + lines, 0
         meter.report()
 
 
-def _size(name: str) -> int | None:
+def ahead(lines: int) -> None:
+    """Report that so many lines have been processed beyond those of `done`, for commands that process many together."""
+    for meter in _meters:
+        _count(meter)
+        meter.ahead = lines
+        meter.report()
+
+
+def _count(meter: Meter) -> None:
+    """From now on, the command itself says what it has processed, none of which is known yet."""
+    _begin(meter, meter.created)
+    if not meter.reported:
+        meter.reported, meter.done = True, 0
+
+
+def _begin(meter: Meter, now: float) -> None:
+    """Start the clock of a meter with the first of its reports."""
+    if not meter.began:
+        meter.began = now
+        meter.next = meter.began + (DELAY if meter.seconds == BAR_SECONDS else meter.seconds)
+
+
+def size_of(name: str) -> int | None:
     """Bytes of an uncompressed file, None for other inputs."""
     if name == "-" and 0 in standard.closed:
         return None

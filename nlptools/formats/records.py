@@ -18,7 +18,7 @@ from xml.parsers import expat
 
 from nlptools import configs, messages
 from nlptools.errors import DataError, Unavailable, UsageError, display
-from nlptools.files import line_records, streams
+from nlptools.files import line_records, progress, streams
 from nlptools.files.layout_names import TABLES, named_layout
 from nlptools.files.streams import Block
 from nlptools.formats import values
@@ -233,7 +233,9 @@ def _parquet(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             file = parquet.ParquetFile(stream if stream.seekable() else io.BytesIO(stream.read()))
             header_names(file.schema_arrow.names, path)
+            size, total = progress.size_of(path) or 0, max(1, file.metadata.num_rows)
             for batch in file.iter_batches(1024):
+                progress.read(path, round(size * len(batch) / total), len(batch))
                 for value in _shortest(batch).to_pylist():
                     number += 1
                     yield number, value

@@ -13,7 +13,7 @@ from nlptools.compute.backend import Backend
 from nlptools.configs.finetuning import Files, Predict, refuse_for_seq2seq
 from nlptools.configs.seq2seq import Translate
 from nlptools.errors import BundleError, display, reading
-from nlptools.files import streams
+from nlptools.files import progress, streams
 from nlptools.files.line_records import escape, unescape
 from nlptools.files.prefetch import one_ahead
 from nlptools.tasks import outputs
@@ -60,8 +60,15 @@ class Predictor:
         task, batch_tokens = self.task, self.settings.batch_tokens
         for some, features in one_ahead(self._windows(examples)):
             self.cut += features.cut
+            count = len(some)
             logits = outputs.logits(
-                self.model, task.head, features, self.backend, self.which, batch_tokens=batch_tokens
+                self.model,
+                task.head,
+                features,
+                self.backend,
+                self.which,
+                batch_tokens=batch_tokens,
+                look=lambda share, count=count: progress.ahead(int(share * count)),  # type: ignore[misc]
             )
             assert logits is not None
             yield some, task.decode(logits, features, some, **task.layers_of(self.model))

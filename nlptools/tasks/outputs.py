@@ -43,10 +43,12 @@ def logits(
     *,
     batch_tokens: int = 4096,
     stop: Callable[[], bool] | None = None,
+    look: Callable[[float], None] = lambda share: None,
 ) -> list[np.ndarray] | None:
     """The head's logits of each row, float32: (K,), a number, or (T, K) of its T tokens; None when `stop()` becomes true.
 
-    A batch has rows of similar length, for an encoder or a GPT end to end without padding.
+    A batch has rows of similar length, for an encoder or a GPT end to end without padding. After each, `look` gets the share
+    of the rows that are computed.
     """
     of_rows: Callable[[np.ndarray], Sequence[np.ndarray] | np.ndarray]
     family = getattr(model, "family", None)
@@ -63,6 +65,7 @@ def logits(
         rows = order[begin:end]
         for place, row in zip(rows, of_rows(rows), strict=True):
             out[place] = row
+        look(end / len(features))
     return out
 
 

@@ -50,6 +50,8 @@ class Objective(nn.Module, ABC):
     def restore_carry(self, tensors: dict[str, Tensor]) -> None:
         """Restore the state that `carry` returned."""
 
+    shown: ClassVar[tuple[str, ...]] = ()  # the numbers of `report` that are shown while training goes on
+
     def report(self) -> dict[str, float]:
         """More numbers about the last steps, for the log; by default none."""
         return {}

@@ -48,6 +48,37 @@ def test_lines_that_a_command_reports(reports, tmp_path):
     assert [fraction for _, fraction in reports[1:]] == [0.25, 0.5, 0.75, 1.0]
 
 
+def test_lines_that_are_processed_together(reports, tmp_path):
+    """A bar moves while a large window is computed, and its rate counts from the start of reading."""
+    path = tmp_path / "text"
+    path.write_text("a line\n" * 100)
+    start(str(path))
+    for number, _ in enumerate(streams.blocks(path, size=350)):
+        for lines in (10, 30):
+            progress.ahead(lines)
+        progress.done(50)
+        assert number < 2
+    assert [text.split(" ")[0] for text, _ in reports[-6:]] == ["10", "30", "50", "60", "80", "100"]
+    assert [fraction for _, fraction in reports[-6:]] == pytest.approx([0.1, 0.3, 0.5, 0.6, 0.8, 1.0])
+
+
+def test_records_of_parquet(reports, tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    from nlptools.formats import records
+
+    parquet.write_table(pyarrow.table({"text": ["a text"] * 2500}), tmp_path / "t.parquet", row_group_size=1024)
+    start(str(tmp_path / "t.parquet"))
+    for number, block in enumerate(records.texts([str(tmp_path / "t.parquet")], ["text"])):
+        progress.done(len(block.lines))
+        assert number < 3
+    assert reports[-1][1] == 1.0 and reports[-1][0].startswith("2,500 lines  ")
+    assert int(re.search(r"([\d,]+)/s", reports[-1][0])[1].replace(",", "")) > 2500, (
+        "since it was read, not since the boot"
+    )
+
+
 def test_other_files_do_not_count(reports, tmp_path):
     for name in ("text", "vocabulary"):
         (tmp_path / name).write_text("a\n")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from nlptools import bundle, messages
 from nlptools.compute.backend import Backend
 from nlptools.configs.embed import Embed
 from nlptools.errors import UsageError, display
+from nlptools.files import progress
 from nlptools.inference.embedding import batching
 from nlptools.inference.embedding.batching import Batch, Cutting, Prepared
 from nlptools.inference.embedding.contract import Units
@@ -79,7 +80,7 @@ class TextEmbedder:
         prepared = prepared or self.prepare(lines)
         self._cut += prepared.cut
         rows: np.ndarray | None = None
-        for batch in prepared.batches:
+        for batch in _reported(prepared, len(lines)):
             vectors = packed.pool(self._states(batch), batch.groups, self.kinds, batch.skips).cpu().numpy()
             if rows is None:
                 rows = np.empty((len(prepared.lines), vectors.shape[1]), np.float32)
@@ -95,7 +96,7 @@ class TextEmbedder:
         prepared = prepared or self.prepare(lines)
         self._cut += prepared.cut
         parts: list[np.ndarray] = [np.empty((0, self.dimensions), np.float32)] * len(prepared.lines)
-        for batch in prepared.batches:
+        for batch in _reported(prepared, len(lines)):
             states = self._states(batch).float().cpu().numpy()
             for group, first in zip(batch.groups, batch.firsts, strict=True):
                 for i, piece in enumerate(batch.pieces[first : first + group.count].tolist()):
@@ -193,6 +194,15 @@ def after_pooling(vectors: torch.Tensor, steps: SentenceSteps) -> torch.Tensor:
     for dense in steps.dense:
         vectors = _ACTIVATIONS[dense.activation](F.linear(vectors, dense.weight, dense.bias))
     return F.normalize(vectors, dim=-1) if steps.normalize else vectors
+
+
+def _reported(prepared: Prepared, lines: int) -> Iterator[Batch]:
+    """The batches of so many lines; those that are computed are reported as progress."""
+    computed = 0
+    for batch in prepared.batches:
+        yield batch
+        computed += len(batch.pieces)
+        progress.ahead(lines * computed // len(prepared.lines))
 
 
 def _join(rows: np.ndarray, prepared: Prepared, count: int) -> np.ndarray:

@@ -218,7 +218,8 @@ class _Job:
                     " the learning rate does not reach --lr"
                 )
         where = self.directory if backend.is_main else None
-        log = Log(where, total_steps(source, self.run), track=self.run.track, unit=self.task.unit)
+        total, shown = total_steps(source, self.run), objective.shown
+        log = Log(where, total, track=self.run.track, unit=self.task.unit, shown=shown)
         try:
             result = fit(
                 objective,

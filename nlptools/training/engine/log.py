@@ -1,4 +1,7 @@
-"""Reports of a run: JSON objects in log.jsonl, and a progress bar on a terminal or occasional plain lines elsewhere."""
+"""Reports of a run: JSON objects in log.jsonl, and a bar on a terminal or occasional plain lines elsewhere.
+
+The bar and the lines have the loss, what the task names, and the time left; with --verbose the learning rate and the speed.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,21 @@ from nlptools.errors import StreamError, Unavailable, reason
 from nlptools.files import atomic
 
 PLAIN_SECONDS = 10.0  # between plain progress lines
+BAR_SECONDS = 0.2  # between bars, at least
 
 
 class Log:
     """The log of a run. Only in the main process does it write anything."""
 
     def __init__(
-        self, directory: Path | None, total: int, *, track: str = "none", unit: str = "tokens", show: bool | None = None
+        self,
+        directory: Path | None,
+        total: int,
+        *,
+        track: str = "none",
+        unit: str = "tokens",
+        show: bool | None = None,
+        shown: tuple[str, ...] = (),
     ) -> None:
         """Args:
         directory: the directory of `log.jsonl`; None writes no file.
@@ -28,13 +39,14 @@ class Log:
         track: "tensorboard" also writes event files.
         unit: the unit of speed, such as "tokens".
         show: whether to report progress on standard error; by default if there is a directory.
+        shown: the numbers of a training step besides its loss that are reported there, if they are known.
         """
-        self.total, self.unit = total, unit
+        self.total, self.unit, self.shown = total, unit, shown
         self._file: IO[str] | None = None
         self._board: Any = None
-        self._bar: Any = None
-        self._last_line = 0.0
-        self._seconds: list[tuple[float, int]] = []  # recent (time, step), to estimate the remaining time
+        self._last_line, self._drawn = 0.0, 0.0  # when a line was written, and a bar drawn
+        self._text, self._validated = "", ""  # of the last report, and in it of the last validation
+        self._seconds: list[tuple[float, int]] = [(time.monotonic(), 0)]  # recent (time, step): how long is left?
         if directory is not None and track == "tensorboard":
             self._board = _tensorboard(directory / "tensorboard")
         self._path = None if directory is None else directory / "log.jsonl"
@@ -42,6 +54,7 @@ class Log:
 
     def begin(self, step: int) -> None:
         """Start reporting after `step`; later reports of an interrupted run are removed, its steps are repeated."""
+        self._seconds = [(time.monotonic(), step)]
         if self._path is not None:
             _truncate(self._path, step)
             self._file = open(self._path, "a", encoding="utf-8")  # noqa: SIM115  open for the whole run
@@ -54,9 +67,17 @@ class Log:
         self._seconds = [*self._seconds[-20:], (time.monotonic(), row["step"])]
         self._progress(row)
 
+    def step(self, step: int) -> None:
+        """Move the bar, between two reports."""
+        moves = self._text and messages.bars() and time.monotonic() - self._drawn >= BAR_SECONDS
+        if moves and self._show and not messages.settings.quiet:
+            self._draw(step)
+
     def valid(self, row: dict[str, Any], decides: str = "loss") -> None:
         """Report a validation; the metric `decides` selects the best one."""
         self._write({"kind": "valid", **row})
+        if decides != "loss" and decides in row:
+            self._validated = f"valid {decides} {digits(row[decides])}  "
         if self._show:
             shown = [name for name in dict.fromkeys(("perplexity", decides)) if name in row and name != "loss"]
             more = "".join(f", {name} {digits(row[name])}" for name in shown)
@@ -67,10 +88,8 @@ class Log:
         self._write({"kind": name, **more})
 
     def close(self) -> None:
-        """Close the progress bar and the files."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        """Remove the bar, and close the files."""
+        messages.no_bar()
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -94,42 +113,31 @@ class Log:
     def _progress(self, row: dict[str, Any]) -> None:
         if not self._show or messages.settings.quiet:
             return
-        loss = f"loss {row['loss']:.4f}  " if "loss" in row else ""
-        text = f"{loss}lr {row['lr']:.2e}  {row[f'{self.unit}_per_second']:,.0f} {self.unit}/s"
+        names = [name for name in ("loss", *self.shown) if name in row]
+        self._text = "".join(f"{name} {row[name]:.4f}  " for name in names) + self._validated
+        if messages.settings.verbose:
+            speed = row[f"{self.unit}_per_second"]
+            self._text += f"lr {row['lr']:.2e}  {speed:,.0f} {self.unit}/s  "
         if messages.bars():
-            self._draw(row["step"], text)
+            self._draw(row["step"])
             return
         now = time.monotonic()
         if now - self._last_line >= PLAIN_SECONDS or row["step"] >= self.total:
             self._last_line = now
-            messages.note(f"step {row['step']}/{self.total}  {text}  {self._remaining()} left")
+            messages.note(self._line(row["step"]))
+
+    def _draw(self, step: int) -> None:
+        self._drawn = time.monotonic()
+        messages.progress(self._line(step), step / max(1, self.total))
+
+    def _line(self, step: int) -> str:
+        return f"step {step}/{self.total}  {self._text}{self._remaining()} left"
 
     def _remaining(self) -> str:
         (t0, s0), (t1, s1) = self._seconds[0], self._seconds[-1]
         if s1 == s0:
             return "?"
         return messages.clock((t1 - t0) / (s1 - s0) * max(0, self.total - s1))
-
-    def _draw(self, step: int, text: str) -> None:
-        if self._bar is None:
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-            # redirect_*=False: rich would otherwise redirect standard output, which belongs to the user's data
-            self._bar = Progress(
-                TextColumn("training"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TextColumn("{task.fields[text]}"),
-                TimeRemainingColumn(),
-                console=Console(stderr=True, no_color=not messages.colored(), force_terminal=True),
-                redirect_stdout=False,
-                redirect_stderr=False,
-                transient=True,
-            )
-            self._bar.start()
-            self._bar.add_task("train", total=self.total, text=text)
-        self._bar.update(self._bar.task_ids[0], completed=step, text=text)
 
 
 def digits(value: float) -> str:

@@ -251,6 +251,8 @@ class _Loop:
             if row is None:
                 break
             last = progress.step >= state.total
+            if self.log is not None:
+                self.log.step(progress.step)
             self._check(row)
             if self.due["log"].now() or last or progress.step == 1:
                 self._report(row)

@@ -126,6 +126,8 @@ class _PPO(SpooledTask[Prompts]):
 class ClippedSurrogate(Objective):
     """The clipped surrogate (Schulman et al. 2017, equation 7), the loss of values, and that of a text that is mixed in."""
 
+    shown = ("reward", "kl", "length")
+
     def __init__(self, model: ActorCritic, settings: TrainPPO) -> None:
         super().__init__(model)
         self.settings = settings

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 import torch
 from faults import Fault, Killed
 
-from nlptools import errors
+from nlptools import errors, messages
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Training
 from nlptools.files import artifacts
@@ -141,6 +142,7 @@ def training(place: Path, **changes: Any) -> Training:
 
 
 def test_another_task_has_its_own_unit_criterion_and_advice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    messages.settings.verbose = True
     trained = run_job(Halves(), training(tmp_path), COMPUTE, {"argv": ["halve"]})
     record = json.loads((tmp_path / "run/training.json").read_text())
     rows = [json.loads(line) for line in (tmp_path / "run/log.jsonl").read_text().split("\n") if line]
@@ -156,6 +158,40 @@ def test_another_task_has_its_own_unit_criterion_and_advice(tmp_path: Path, caps
 def test_steps_come_from_the_batches_of_an_epoch(tmp_path: Path) -> None:
     assert run_job(Halves(), training(tmp_path, steps=0, epochs=10), COMPUTE).steps == 25
     assert run_job(Halves(), training(tmp_path, steps=0, epochs=30), COMPUTE).steps == 75, "a longer run goes on"
+
+
+def test_the_loss_and_the_metric_come_first_and_speed_on_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_job(Halves(), training(tmp_path, log_every="1", steps=12), COMPUTE)
+    first, *_, last = [line for line in capsys.readouterr().err.split("\n") if re.match(r"step \d+/12 ", line)]
+    assert re.fullmatch(r"step 1/12  loss \d\.\d{4}  0:00:\d\d left", first), "the first one knows what is left"
+    assert re.fullmatch(r"step 12/12  loss \d\.\d{4}  valid accuracy \d\.\d{4}  0:00:00 left", last)
+    messages.settings.verbose = True
+    run_job(Halves(), training(tmp_path, force=True), COMPUTE)
+    said = capsys.readouterr().err
+    assert re.search(r"^step 1/60  loss \d\.\d{4}  lr 3\.00e-01  [\d,]+ examples/s  0:00:\d\d left$", said, re.M)
+
+
+def test_the_bar_looks_like_those_of_other_commands_and_leaves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nlptools.training.engine.log.BAR_SECONDS", 0.0)
+    messages.settings.progress, messages.settings.command = "always", "halve"
+    run_job(Halves(), training(tmp_path), COMPUTE)
+    said = capsys.readouterr().err
+    drawn = [part for part in re.findall(r"\r\x1b\[K([^\r\n]*)", said) if part.startswith("halve  [")]
+    steps = [int(match[1]) for part in drawn if (match := re.search(r"step (\d+)/60", part))]
+    assert sorted(set(steps)) == list(range(1, 61)), "it moves with each step, not with each report"
+    assert any(part.startswith("halve  [==========          ]  50%  step 30/60  loss ") for part in drawn)
+    screen: list[str] = [""]  # what a terminal shows in the end
+    for part in re.split(r"(\r\x1b\[K|\n)", said):
+        if part == "\n":
+            screen.append("")
+        else:
+            screen[-1] = "" if part.startswith("\r") else screen[-1] + part
+    assert not any("[=" in line or "left" in line for line in screen)
+    assert sum(line.startswith("step ") and "validation loss" in line for line in screen) == 6
 
 
 def test_no_epochs_are_no_steps(tmp_path: Path) -> None:

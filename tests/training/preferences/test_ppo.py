@@ -20,9 +20,11 @@ from conftest import environment
 
 from nlptools import bundle
 from nlptools.compute.kernels import cross_entropy
+from nlptools.configs.plot import METRICS
 from nlptools.configs.ppo import PPOTraining, TrainPPO
 from nlptools.errors import BundleError, DataError, Stopped, UsageError
 from nlptools.models.language.gpt import GPT, GPTConfig
+from nlptools.plots import curves
 from nlptools.training.engine import stop
 from nlptools.training.engine.job import Trained
 from nlptools.training.preferences import ppo, rewards
@@ -360,3 +362,13 @@ def test_no_room_for_what_a_reward_command_reads_stops_with_an_error(monkeypatch
     monkeypatch.setattr("nlptools.training.preferences.rewards.tempfile.TemporaryFile", full)
     with pytest.raises(DataError, match="the reward command cannot run: no space left on device"):
         RewardCommand("echo 1")([Sample("a", "b", True)])
+
+
+def test_reports_show_reward_divergence_and_length(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train(tmp_path, steps=1)
+    said = capsys.readouterr().err
+    row = rows(tmp_path / "out", "train")[0]
+    numbers = "".join(f"{name} {row[name]:.4f}  " for name in ("loss", "reward", "kl", "length"))
+    assert f"step 1/1  {numbers}0:00:00 left\n" in said
+    drawn = [panel.title for panel in curves.panels(curves.read_runs([str(tmp_path / "out")]), METRICS, required=False)]
+    assert drawn == ["loss", "reward", "kl", "length", "learning rate", "tokens per second"]
