@@ -20,7 +20,7 @@ MAIN = {
     "train-ppo": "policy reward algorithm output samples rollouts max_new_tokens kl_target kl_limit lora steps max_time",
     "predict": "columns probabilities top_k submission to label_column max_length text output force device",
     "prompt": "template description examples shots to choices task chat words text output",
-    "generate": "max_new_tokens temperature top_p beam num_samples nbest json stop stream seed text output device",
+    "generate": "max_new_tokens temperature top_p beam num_samples nbest to stop stream seed text output device",
     "chat": "system chat max_new_tokens temperature top_p min_p repetition_penalty stop seed output device",
     "score": "per stride document text output force line_buffered device",
     "embed": "output to unit pooling layers normalize prompt max_length text force device",

@@ -110,11 +110,16 @@ class Generate:
     force_words: tuple[str, ...] = option((), "Generate a text that contains each of these.", metavar="TEXT,...")
     ban_words: tuple[str, ...] = option((), "Generate a text that contains none of these.", metavar="TEXT,...")
     stream: bool = option(False, "Write text as it is generated, one prompt after the other.")
-    logprobs: bool = option(False, "With --json: write the log-probability of each token.")
+    logprobs: bool = option(False, "With --to jsonl: write the log-probability of each token.")
     top_logprobs: int = option(
         0, "With --logprobs: also the N most likely tokens at each place.", low=0, high=20, metavar="N"
     )
-    json: bool = option(False, "Write JSON lines.")
+    to: str = option(
+        "text",
+        "Output format: text, or a JSON object per line.",
+        choices=("text", "jsonl"),
+        was={"--json": "--to jsonl"},
+    )
     json_input: bool = option(
         False,
         'Read JSON lines with the prompt under "prompt", or the source under "source". A line may have options of its own.',
@@ -147,6 +152,11 @@ class Generate:
         check=shard,
     )
     skip_done: bool = option(False, "Continue after the lines that the output file already has.")
+
+    @property
+    def json(self) -> bool:
+        """Whether the output is JSON lines."""
+        return self.to == "jsonl"
 
     @property
     def room(self) -> int:
@@ -203,13 +213,13 @@ class Generate:
             raise UsageError(f"--best-of {self.best_of} is less than --num-samples {self.num_samples}")
         self._check_contrastive()
         if self.logprobs and not self.json:
-            raise UsageError("--logprobs needs --json")
+            raise UsageError("--logprobs needs --to jsonl")
         if self.top_logprobs and (self.beam or not self.logprobs):
             raise UsageError("--top-logprobs needs --logprobs, and does not go with --beam")
         if self.stream and self.skip_done:
             raise UsageError("--stream does not go with --skip-done: the last line may be incomplete")
         if self.stream and (self.json or self.beam or self.count > 1 or self.drawn > 1):
-            raise UsageError("--stream does not go with --json, --beam, --nbest, --num-samples or --best-of")
+            raise UsageError("--stream does not go with --to jsonl, --beam, --nbest, --num-samples or --best-of")
 
     def _check_contrastive(self) -> None:
         if self.contrastive is None:

@@ -233,7 +233,7 @@ class Translate:
         if self.mbr is not None and (generate.beam or generate.temperature == 0):
             raise UsageError("--mbr needs samples: it does not go with --beam or --temperature 0")
         if self.alignments and generate.count > 1 and not generate.json and self.mbr is None:
-            raise UsageError("--alignments of several outputs need --json")
+            raise UsageError("--alignments of several outputs need --to jsonl")
         if self.score_target and (generate.count > 1 or self.mbr or self.prefix or self.alignments):
             raise UsageError("--score-target does not go with --nbest, --num-samples, --mbr, --prefix or --alignments")
         if self.score_target and self.long == "split":

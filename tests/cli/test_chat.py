@@ -138,7 +138,7 @@ def test_a_model_needs_a_template(call: Run, model: Path) -> None:
 
 def test_conversations_as_requests(call: Run, model: Path) -> None:
     line = json.dumps({"custom_id": "x", "messages": [{"role": "user", "content": "a"}], "max_tokens": 4})
-    done = call("generate", model, "--json-input", "--json", "--chat", "chatml", stdin=line + "\n")
+    done = call("generate", model, "--json-input", "--to", "jsonl", "--chat", "chatml", stdin=line + "\n")
     assert done.code == 0, done.err
     body = json.loads(done.lines[0])["response"]["body"]
     assert body["object"] == "chat.completion" and len(body["choices"][0]["message"]["content"]) == 4

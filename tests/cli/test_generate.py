@@ -45,7 +45,7 @@ def test_one_continuation_for_each_line(call: Run, words: Path) -> None:
     odd = b"\xef\xbb\xbfw1 w2\r\n\n\r\nw3\x00\xe2\x80\xa8w4\n  \nlast"
     done = generate(call, words, *SHORT, stdin=odd)
     assert done.out.count(b"\n") == 6 and done.out.endswith(b"\n")
-    shown = records(generate(call, words, *SHORT, "--json", stdin=odd))
+    shown = records(generate(call, words, *SHORT, "--to", "jsonl", stdin=odd))
     assert [row["prompt"] for row in shown] == ["w1 w2", "", "", "w3\0\u2028w4", "  ", "last"]
     assert generate(call, words, *SHORT, stdin=b"").out == b""
     assert generate(call, words, *SHORT, stdin=b"\n").out.count(b"\n") == 1
@@ -78,26 +78,26 @@ def test_several_samples(call: Run, words: Path) -> None:
     rows = [line.split("\t") for line in done.lines]
     assert [len(row) for row in rows] == [3] * len(PROMPTS) and len(set(rows[0])) > 1
     assert [row[0] for row in rows] == generate(call, words, *SHORT).lines
-    shown = records(generate(call, words, *SHORT, "--num-samples", 3, "--json"))
+    shown = records(generate(call, words, *SHORT, "--num-samples", 3, "--to", "jsonl"))
     assert [[c["text"] for c in row["continuations"]] for row in shown] == rows
     beam = generate(call, words, *SHORT, "--beam", 4, "--num-samples", 4)
     assert all(len(set(line.split("\t"))) == 4 for line in beam.lines)
 
 
 def test_the_best_of_many_samples(call: Run, words: Path) -> None:
-    asked = (*SHORT, "--json", "--logprobs", "--seed", 3)
+    asked = (*SHORT, "--to", "jsonl", "--logprobs", "--seed", 3)
     every = records(generate(call, words, *asked, "--num-samples", 6))
     few = records(generate(call, words, *asked, "--num-samples", 2, "--best-of", 6))
     for a, b in zip(every, few, strict=True):
         means = sorted((sum(c["logprobs"]) / len(c["logprobs"]) for c in a["continuations"]), reverse=True)
         found = [sum(c["logprobs"]) / len(c["logprobs"]) for c in b["continuations"]]
         assert found == pytest.approx(means[:2], abs=1e-4)
-    (row, *_) = records(generate(call, words, *SHORT, "--json", "--best-of", 6, "--seed", 3))
+    (row, *_) = records(generate(call, words, *SHORT, "--to", "jsonl", "--best-of", 6, "--seed", 3))
     assert row["continuations"] == [{k: few[0]["continuations"][0][k] for k in ("text", "finish")}]
 
 
 def test_a_beam_is_at_least_as_likely_as_greedy(call: Run, words: Path) -> None:
-    asked = (*SHORT, "--json", "--logprobs", "--length-penalty", 0, "--min-new-tokens", 8)
+    asked = (*SHORT, "--to", "jsonl", "--logprobs", "--length-penalty", 0, "--min-new-tokens", 8)
     greedy = records(generate(call, words, *asked, "--temperature", 0))
     beam = records(generate(call, words, *asked, "--beam", 8))
     for a, b in zip(greedy, beam, strict=True):
@@ -129,7 +129,7 @@ def test_special_tokens_are_never_generated(call: Run, words: Path, tmp_path: Pa
 
 
 def test_bounds_on_length(call: Run, words: Path) -> None:
-    hot = ("--temperature", 20, "--num-samples", 20, "--json", "--logprobs")
+    hot = ("--temperature", 20, "--num-samples", 20, "--to", "jsonl", "--logprobs")
     free = [c for row in records(generate(call, words, *SHORT, *hot)) for c in row["continuations"]]
     assert {c["finish"] for c in free} == {"eos", "length"}
     assert all(len(c["tokens"]) == 8 for c in free if c["finish"] == "length")
@@ -144,7 +144,7 @@ def test_bounds_on_length(call: Run, words: Path) -> None:
 def test_repetition_is_penalized(call: Run, words: Path) -> None:
     def different(*extra: Any) -> int:
         rows = records(
-            generate(call, words, "--max-new-tokens", 16, "--temperature", 0, "--json", "--logprobs", *extra)
+            generate(call, words, "--max-new-tokens", 16, "--temperature", 0, "--to", "jsonl", "--logprobs", *extra)
         )
         return sum(len(set(row["continuations"][0]["tokens"])) for row in rows)
 
@@ -153,7 +153,7 @@ def test_repetition_is_penalized(call: Run, words: Path) -> None:
 
 
 def test_log_probabilities_are_those_of_score(call: Run, words: Path) -> None:
-    rows = records(generate(call, words, *SHORT, "--json", "--logprobs", "--top-k", 5, stdin="w1 w2\nw3\n\n"))
+    rows = records(generate(call, words, *SHORT, "--to", "jsonl", "--logprobs", "--top-k", 5, stdin="w1 w2\nw3\n\n"))
     for row in rows:
         (found,) = row["continuations"]
         scored = call("score", words, "--per", "token", stdin=f"{row['prompt']} {found['text']}\n").lines[:-1]
@@ -167,7 +167,7 @@ def test_log_probabilities_are_those_of_score(call: Run, words: Path) -> None:
 
 def test_a_prompt_too_long_is_cut_aloud(call: Run, words: Path, letters: Path) -> None:
     long = " ".join(f"w{i % 44}" for i in range(50))
-    done = call("generate", words, *SHORT, "--temperature", 0, "--json", stdin=f"{long}\nw1\n")
+    done = call("generate", words, *SHORT, "--temperature", 0, "--to", "jsonl", stdin=f"{long}\nw1\n")
     assert done.code == 0 and done.err == (
         "nlptools generate: warning: prompt cut by 27 tokens on the left to fit the context of 24\n"
     )
@@ -185,7 +185,7 @@ def test_a_prompt_that_fits_is_read_whole_whatever_may_follow(call: Run, words: 
     texts = []
     for limit in (2, 8, 24, 60):
         lengths = ("--max-new-tokens", limit, "--min-new-tokens", limit)
-        done = call("generate", words, *lengths, *more, "--json", "--logprobs", stdin=prompt + "\n")
+        done = call("generate", words, *lengths, *more, "--to", "jsonl", "--logprobs", stdin=prompt + "\n")
         assert (done.code, done.err) == (0, "")
         texts.append(records(done)[0]["continuations"][0]["tokens"])
     if more[0] != "--beam":
@@ -216,7 +216,7 @@ def test_strict_refuses_what_would_be_cut(call: Run, words: Path) -> None:
 @pytest.mark.parametrize("stop", ["aa", "aaa", "a", "aaaa,aa"])
 def test_a_stop_text_may_straddle_tokens(call: Run, monotone: Path, stop: str) -> None:
     for how in (("--temperature", 0), ("--beam", 2)):
-        (row,) = records(generate(call, monotone, *SHORT, *how, "--stop", stop, "--json", stdin="aaa\n"))
+        (row,) = records(generate(call, monotone, *SHORT, *how, "--stop", stop, "--to", "jsonl", stdin="aaa\n"))
         assert row["continuations"][0] == {"text": "", "finish": "stop"}
     for extra in ((), ("--stream",)):
         assert generate(call, monotone, *SHORT, "--stop", stop, *extra, stdin="x\n").out == b"\n"
@@ -224,7 +224,7 @@ def test_a_stop_text_may_straddle_tokens(call: Run, monotone: Path, stop: str) -
 
 
 def test_text_ends_before_the_first_stop_text(call: Run, letters: Path) -> None:
-    asked = ("--max-new-tokens", 60, "--seed", 3, "--json")
+    asked = ("--max-new-tokens", 60, "--seed", 3, "--to", "jsonl")
     stdin = "\n" * 30
     free = records(generate(call, letters, *asked, stdin=stdin))
     stopped = records(generate(call, letters, *asked, "--stop", "ab,é", stdin=stdin))
@@ -248,7 +248,9 @@ def test_newlines_are_escaped(call: Run, letters: Path) -> None:
     assert done.out.count(b"\n") == 2 and done.out.count(b"\t") == 2
     for escaped in ("\\n", "\\t", "\\\\", "é", "\ufffd"):
         assert escaped in done.text
-    shown = records(generate(call, letters, "--max-new-tokens", 100, "--num-samples", 2, "--json", stdin="x\ny\n"))
+    shown = records(
+        generate(call, letters, "--max-new-tokens", 100, "--num-samples", 2, "--to", "jsonl", stdin="x\ny\n")
+    )
     from nlptools.files.line_records import unescape
 
     texts = [[c["text"] for c in row["continuations"]] for row in shown]
@@ -276,14 +278,14 @@ def test_json_in_and_out(call: Run, words: Path) -> None:
         {"prompt": "a\nb\t", "x": "\ud800"},
     ]
     stdin = "".join(json.dumps(row) + "\n" for row in given)
-    done = generate(call, words, *SHORT, "--json", "--json-input", stdin=stdin)
+    done = generate(call, words, *SHORT, "--to", "jsonl", "--json-input", stdin=stdin)
     rows = records(done)
     assert [{k: v for k, v in row.items() if k != "continuations"} for row in rows] == given
     assert '"ü"' in done.text and [list(row)[-1] for row in rows] == ["continuations"] * 3
     texts = [row["continuations"][0]["text"] for row in rows]
     assert generate(call, words, *SHORT, "--json-input", stdin=stdin).lines == texts
     assert generate(call, words, *SHORT, stdin="w1 w2\n").lines[0] == texts[0]
-    again = generate(call, words, *SHORT, "--json", "--json-input", stdin=done.out)
+    again = generate(call, words, *SHORT, "--to", "jsonl", "--json-input", stdin=done.out)
     assert again.out == done.out, "output is input"
 
 
@@ -330,8 +332,10 @@ def test_requests_of_a_batch_api(call: Run, words: Path, letters: Path) -> None:
     ]
     stdin = "".join(json.dumps(row) + "\n" for row in given)
     for model in (words, letters):
-        rows = records(generate(call, model, "--json", "--json-input", stdin=stdin))
-        plain = records(generate(call, model, "--json", "--json-input", "--logprobs", stdin=json.dumps(body) + "\n"))
+        rows = records(generate(call, model, "--to", "jsonl", "--json-input", stdin=stdin))
+        plain = records(
+            generate(call, model, "--to", "jsonl", "--json-input", "--logprobs", stdin=json.dumps(body) + "\n")
+        )
         (expected,) = plain[0]["continuations"]
         assert [row["custom_id"] for row in rows] == ["b", "a"]
         first, second = (row["response"]["body"]["choices"][0] for row in rows)
@@ -365,8 +369,8 @@ def test_a_wrong_option_of_a_line_names_line_and_key(call: Run, words: Path) -> 
         (("old.txt",), b"", 78, "old.txt: is a file, expected a model directory"),
         ((".",), b"", 78, ".: no config.json: not a model directory"),
         (("MODEL", "--beam", "2", "--num-samples", "3"), b"", 2, "--num-samples 3 is more than --beam 2"),
-        (("MODEL", "--logprobs"), b"", 2, "--logprobs needs --json"),
-        (("MODEL", "--stream", "--json"), b"", 2, "--stream does not go with"),
+        (("MODEL", "--logprobs"), b"", 2, "--logprobs needs --to jsonl"),
+        (("MODEL", "--stream", "--to", "jsonl"), b"", 2, "--stream does not go with"),
         (("MODEL", "--stream", "--beam", "2"), b"", 2, "--stream does not go with"),
         (("MODEL", "--stream", "--num-samples", "2"), b"", 2, "--stream does not go with"),
         (("MODEL", "--best-of", "2", "--num-samples", "3"), b"", 2, "--best-of 2 is less than --num-samples 3"),

@@ -74,7 +74,7 @@ def test_without_the_context(call: Run, words: Path) -> None:
 
 def test_greedy_choices_are_those_that_generate_writes(call: Run, words: Path) -> None:
     greedy = ("generate", words, "--temperature", 0, "--max-new-tokens", 2, "--threads", 1)
-    output = json.loads(call(*greedy, "--json", "--logprobs", stdin="w1 w2\n").out)["continuations"][0]
+    output = json.loads(call(*greedy, "--to", "jsonl", "--logprobs", stdin="w1 w2\n").out)["continuations"][0]
     first, second = output["tokens"]
     item = {"context": "w1 w2", "choices": [f"{first} {second}", first, "w4", f"{first} w4"]}
     assert "w4" not in (first, second)

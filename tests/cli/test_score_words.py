@@ -113,7 +113,7 @@ def test_infinite_numbers_are_null() -> None:
 
     block, columns = Block("x", 1, ["a b"]), ("surprisal", "rank")
     model: Any = Model()
-    [text] = rows(model, block, Score(per="word", columns=columns, base="e", json=True))
+    [text] = rows(model, block, Score(per="word", columns=columns, base="e", to="jsonl"))
     assert json.loads(text) == {"word": ["a", "b"], "surprisal": [None, 1.0], "rank": [3, None]}
     shown = list(rows(model, block, Score(per="word", columns=columns, base="e")))
     assert shown == ["a\tinf\t3", "b\t1.0000\t", ""]

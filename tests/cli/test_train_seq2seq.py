@@ -162,7 +162,7 @@ def test_each_side_with_its_own_vocabulary(call: Run, text: Path) -> None:
     )
     assert done.code == 0, done.err
     assert call("generate", "m", "--temperature", 0, stdin="a b c\nj\n").lines == ["C B A", "J"]
-    told = json.loads(call("describe", "m", "--json").text)
+    told = json.loads(call("describe", "m", "--to", "json").text)
     assert told["model"]["architecture"] == "seq2seq-rnn"
     assert told["source tokenizer"]["kind"] == told["target tokenizer"]["kind"] == "words"
     assert told["model"]["source_vocab_size"] == told["source tokenizer"]["tokens"]

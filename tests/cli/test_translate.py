@@ -88,7 +88,7 @@ def test_one_output_for_each_line_in_order(call: Run, turns: Path) -> None:
 def test_only_line_feeds_end_lines(call: Run, turns: Path) -> None:
     odd = "\ufeffa b\r\nc\u2028d\ne\u0085f\ng\rh\n \n\ti\n".encode()
     assert generate(call, turns, stdin=odd).lines == ["b a", "d c", "f e", "h g", "", "i"]
-    sources = [row["source"] for row in records(generate(call, turns, "--json", stdin=odd))]
+    sources = [row["source"] for row in records(generate(call, turns, "--to", "jsonl", stdin=odd))]
     assert sources == ["a b", "c\u2028d", "e\u0085f", "g\rh", " ", "\ti"]
 
 
@@ -106,7 +106,7 @@ def test_several_outputs(call: Run, learner: Path) -> None:
     rows = [line.split("\t") for line in best.lines]
     assert [len(row) for row in rows] == [3] * len(SOURCES) and rows[1] == ["", "", ""]
     assert [row[0] for row in rows] == generate(call, learner).lines
-    for row in records(generate(call, learner, "--nbest", 3, "--json")):
+    for row in records(generate(call, learner, "--nbest", 3, "--to", "jsonl")):
         scores = [found["score"] for found in row["translations"]]
         assert scores == sorted(scores, reverse=True) and len(scores) == 3
         assert len({found["text"] for found in row["translations"]}) == (3 if row["source"] else 1)
@@ -143,7 +143,9 @@ def test_a_long_source_is_cut_split_or_refused(call: Run, turns: Path) -> None:
     parts = generate(call, turns, stdin="a b c\nd e f g\nh i j\na b c d\n").lines
     assert done.lines == ["b a", " ".join(parts), "c d"]
     assert done.err == "nlptools generate: warning: a source of 14 tokens is split into 4\n"
-    [row] = records(call("generate", turns, *limit, "--long", "split", "--json", "--alignments", stdin=source + "\n"))
+    [row] = records(
+        call("generate", turns, *limit, "--long", "split", "--to", "jsonl", "--alignments", stdin=source + "\n")
+    )
     links = row["translations"][0]["alignment"]
     assert [target for _, target in links] == list(range(14)) and max(place for place, _ in links) > 9
     done = call("generate", turns, *limit, "--strict", stdin=f"a b\n{source}\n")
@@ -168,7 +170,7 @@ def test_a_given_beginning(call: Run, turns: Path) -> None:
     forced = generate(call, turns, "--prefix", "a", stdin="a b c\nd\n\n").lines
     assert [line[:1] for line in forced] == ["a", "a", ""]
     rows = '{"source": "a b c", "prefix": "b", "id": [1]}\n{"source": "d e", "text": "x"}\n'
-    found = records(generate(call, turns, "--json-input", "--json", "--prefix", "e", stdin=rows))
+    found = records(generate(call, turns, "--json-input", "--to", "jsonl", "--prefix", "e", stdin=rows))
     assert [list(row) for row in found] == [
         ["source", "prefix", "id", "translations"],
         ["source", "text", "translations"],
@@ -179,7 +181,7 @@ def test_a_given_beginning(call: Run, turns: Path) -> None:
 
 
 def test_json_tells_all(call: Run, learner: Path) -> None:
-    asked = ("--json", "--logprobs", "--alignments", "--nbest", 2, "--max-new-tokens", 4, "--length-penalty", 0)
+    asked = ("--to", "jsonl", "--logprobs", "--alignments", "--nbest", 2, "--max-new-tokens", 4, "--length-penalty", 0)
     for row in records(generate(call, learner, *asked)):
         length = len(row["source"].split())
         for found in row["translations"]:
@@ -194,7 +196,9 @@ def test_json_tells_all(call: Run, learner: Path) -> None:
 
 
 def test_targets_have_the_probability_with_which_they_are_said(call: Run, learner: Path) -> None:
-    shown = records(generate(call, learner, *HOT, "--json", "--logprobs", "--num-samples", 4, "--min-new-tokens", 1))
+    shown = records(
+        generate(call, learner, *HOT, "--to", "jsonl", "--logprobs", "--num-samples", 4, "--min-new-tokens", 1)
+    )
     pairs = [
         (row["source"], found)
         for row in shown
@@ -204,7 +208,7 @@ def test_targets_have_the_probability_with_which_they_are_said(call: Run, learne
     assert len(pairs) > 5
     stdin = "".join(f"{source}\t{found['text']}\n" for source, found in pairs)
     # temperature divides the logits of what is sampled; the log-probabilities told are those of the model
-    scored = records(generate(call, learner, "--score-target", "--json", "--logprobs", stdin=stdin))
+    scored = records(generate(call, learner, "--score-target", "--to", "jsonl", "--logprobs", stdin=stdin))
     for (_, found), row in zip(pairs, scored, strict=True):
         assert row["tokens"] == [*found["tokens"], "</s>"]
         assert row["logprobs"] == pytest.approx(found["logprobs"], abs=1e-4)
@@ -238,7 +242,7 @@ def test_models_together(call: Run, turns: Path, learner: Path, tmp_path: Path) 
     alone = [float(generate(call, m, "--score-target", stdin=pair).text.split()[0]) for m in (turns, learner)]
     both = float(call("generate", turns, learner, "--score-target", stdin=pair).text.split()[0])
     assert min(alone) < both < max(alone)
-    done = call("generate", turns, turns, "--json", stdin=STDIN)
+    done = call("generate", turns, turns, "--to", "jsonl", stdin=STDIN)
     assert done.code == 0 and [row["translations"][0]["text"] for row in records(done)] == generate(call, turns).lines
     (tmp_path / "sources").write_text(STDIN)
     file = call("generate", turns, learner, "sources", "--beam", 2)
@@ -257,8 +261,10 @@ def test_minimum_risk_is_one_of_the_samples(call: Run, turns: Path) -> None:
 
 
 def test_coverage_changes_scores(call: Run, turns: Path) -> None:
-    plain = records(generate(call, turns, "--json", stdin="a b c\n"))[0]["translations"][0]
-    more = records(generate(call, turns, "--json", "--coverage-penalty", 0.5, stdin="a b c\n"))[0]["translations"][0]
+    plain = records(generate(call, turns, "--to", "jsonl", stdin="a b c\n"))[0]["translations"][0]
+    more = records(generate(call, turns, "--to", "jsonl", "--coverage-penalty", 0.5, stdin="a b c\n"))[0][
+        "translations"
+    ][0]
     assert plain["text"] == more["text"] == "c b a" and more["score"] < plain["score"]
 
 
@@ -306,7 +312,7 @@ def test_a_closed_pipe_ends_it_silently(shell: Run, turns: Path) -> None:
         (("--nbest", 3, "--temperature", 0), "a\n", 2, "--nbest is for beam search"),
         (("--nbest", 3, "--num-samples", 2), "a\n", 2, "--nbest is for beam search"),
         (("--nbest", 9, "--beam", 4), "a\n", 2, "--nbest 9 is more than --beam 4"),
-        (("--alignments", "--nbest", 2), "a\n", 2, "need --json"),
+        (("--alignments", "--nbest", 2), "a\n", 2, "need --to jsonl"),
         (("--score-target", "--nbest", 2), "a\n", 2, "--score-target does not go with"),
         (("--stream",), "a\n", 2, "--stream is for language models"),
         (("--prefix", "q"), "a\n", 65, "no tokens for the prefix 'q'"),
@@ -357,7 +363,14 @@ def test_options_of_encoder_decoders_are_refused_to_language_models(call: Run, t
         done = call("generate", model, *args, stdin="w1\n")
         assert done.code == 2 and f"{args[0]} is for encoder-decoders" in done.err, done.err
     kept = call(
-        "generate", model, "--json-input", "--json", "--max-new-tokens", 2, stdin='{"prompt": "w1", "prefix": 7}\n'
+        "generate",
+        model,
+        "--json-input",
+        "--to",
+        "jsonl",
+        "--max-new-tokens",
+        2,
+        stdin='{"prompt": "w1", "prefix": 7}\n',
     )
     assert kept.code == 0 and json.loads(kept.text)["prefix"] == 7, kept.err
 

@@ -61,7 +61,7 @@ def answered(loaded: LanguageModel, asked: list[Request]) -> list[dict[str, Any]
 def test_the_pieces_are_the_text(tmp_path: Path, kind: str) -> None:
     loaded = model(tmp_path / "m", kind)
     settings = Generate(
-        max_new_tokens=6, min_new_tokens=6, temperature=0, logprobs=True, top_logprobs=2, echo=True, json=True
+        max_new_tokens=6, min_new_tokens=6, temperature=0, logprobs=True, top_logprobs=2, echo=True, to="jsonl"
     )
     ids = [tuple(loaded.tokenizer.encode(text)) for text in TEXTS]
     texts = answered(loaded, [Request(text, settings, {}) for text in TEXTS])
@@ -79,7 +79,7 @@ def test_the_pieces_are_the_text(tmp_path: Path, kind: str) -> None:
 
 
 def test_a_space_belongs_to_the_token_after_it(tmp_path: Path) -> None:
-    settings = Generate(max_new_tokens=0, logprobs=True, echo=True, json=True)
+    settings = Generate(max_new_tokens=0, logprobs=True, echo=True, to="jsonl")
     for kind, texts in (
         ("whitespace", ["the", "  cat", " sat "]),
         ("words", ["the", "  cat", ",", " sat "]),
@@ -105,7 +105,7 @@ def test_the_end_of_a_text_is_a_token_without_text(tmp_path: Path) -> None:
 def test_prompts_have_the_scores_of_score(tmp_path: Path, arch: str) -> None:
     """Also where they are longer than the context."""
     loaded = model(tmp_path / "m", "bytes", arch)
-    settings = Generate(max_new_tokens=0, logprobs=True, echo=True, json=True)
+    settings = Generate(max_new_tokens=0, logprobs=True, echo=True, to="jsonl")
     texts = ["the cat", "sat on the mat, and " * 12]
     for text, choice in zip(texts, answered(loaded, [Request(text, settings, {}) for text in texts]), strict=True):
         [wanted] = loaded.score([text])

@@ -84,7 +84,7 @@ def test_the_command_writes_as_many_tokens_as_requested(call: Run, tmp_path: Any
     model = words_bundle(tmp_path / "lm")
     for more in (("--temperature", 0), ("--beam", 2), ("--num-samples", 2)):
         lengths = ("--max-new-tokens", 80, "--min-new-tokens", 80)
-        done = call("generate", model, *lengths, *more, "--json", "--logprobs", stdin="w1 w2\n\nw3\n")
+        done = call("generate", model, *lengths, *more, "--to", "jsonl", "--logprobs", stdin="w1 w2\n\nw3\n")
         assert (done.code, done.err, len(done.lines)) == (0, "", 3)
         found = [row for line in done.lines for row in json.loads(line)["continuations"]]
         assert all(len(row["tokens"]) == 80 and row["finish"] == "length" for row in found)
