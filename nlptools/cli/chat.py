@@ -61,12 +61,15 @@ def command(model: str, inputs: tuple[str, ...], chat: Chat, compute: Compute, l
     names = streams.check_inputs(inputs)
     template = chat_template(chat.chat or model)  # a model without one is refused before PyTorch is loaded
     from nlptools.inference.conversation import Conversation
+    from nlptools.inference.generation import folder_settings
     from nlptools.inference.language_model import LanguageModel
     from nlptools.inference.loading import load
 
     loaded = load(model, compute=compute, settings=chat.generation(()))
     if not isinstance(loaded, LanguageModel):
         raise UsageError(f"{model} is not a language model")
+    chosen = chat.generation(())
+    folder_settings.note(loaded.bundle, chosen, Chat().generation(()))
     conversation = Conversation(loaded, template, chat, compute.seed)
     with streams.Output(lines.output, force=lines.force, line_buffered=True) as out:
         if list(names) == ["-"] and os.isatty(0) and lines.output == "-":

@@ -84,7 +84,8 @@ def command(
 
     MODEL is a directory written by train-lm or train-seq2seq, or a Hugging Face GPT-2 or MarianMT. Several directories of
     encoder-decoders form an ensemble. Lines are decoded in batches, which does not change the output: the random numbers of
-    each line depend only on --seed and its line number.
+    each line depend only on --seed and its line number. Of the settings in a model's generation_config.json, only the end tokens
+    are applied; a note names the others, and the options to apply them.
     """
     _check(generate, translate)
     from nlptools.files import line_ranges, streams
@@ -99,22 +100,18 @@ def command(
     with streams.Output(
         lines.output, force=lines.force, line_buffered=lines.line_buffered, append=generate.skip_done
     ) as out:
-        from nlptools.formats.completions import Prompting
+        from nlptools.inference.generation import folder_settings
         from nlptools.inference.language_model import LanguageModel
         from nlptools.inference.loading import load
-        from nlptools.text import chat_templates
 
         settings, errors = replace(generate, weights=None), common.encoding_errors
         loaded = load(model, *more, compute=compute, settings=settings, errors=errors)
         blocks = line_ranges.lines_from(streams.all_blocks(names, errors), first, end)
+        folder_settings.note(loaded.bundle, generate)
         if isinstance(loaded, LanguageModel):
             translate.refuse()
             size = 1 if lines.line_buffered or generate.stream else generate.window
-            chat = generate.chat or model
-            render = chat_templates.renderer(chat, loaded.tokenizer) if generate.json_input else None
-            prompting = Prompting(render, loaded.tokenizer.decode)
-            read = partial(_requests, generate=generate, prompting=prompting, check=loaded.check_request)
-            batches = _batches(blocks, read, size)
+            batches = _batches(blocks, _reader(loaded, generate.chat or model, generate), size)
             for number, requests in batches if generate.weights is None else _quantizing(loaded, batches):
                 _continue(loaded, requests, generate, compute.seed, number, out)
             return
@@ -221,6 +218,16 @@ def _items(block: Block, json_input: bool, key: str, check: Callable[[str], None
         if check is not None:
             _at(block.path, number, check, item["source"])
         yield item
+
+
+def _reader(loaded: LanguageModel, chat: str, generate: Generate) -> Callable[[Block], Iterator[list[Request]]]:
+    """What makes requests of lines; `chat`: where the chat template is."""
+    from nlptools.formats.completions import Prompting
+    from nlptools.text import chat_templates
+
+    render = chat_templates.renderer(chat, loaded.tokenizer) if generate.json_input else None
+    prompting = Prompting(render, loaded.tokenizer.decode)
+    return partial(_requests, generate=generate, prompting=prompting, check=loaded.check_request)
 
 
 def _requests(

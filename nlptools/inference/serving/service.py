@@ -18,6 +18,7 @@ from nlptools.formats.completion_pieces import Piece
 from nlptools.inference.embedding.contract import Embedder
 from nlptools.inference.embedding.text_embedder import TextEmbedder
 from nlptools.inference.embedding.word_embedder import WordEmbedder
+from nlptools.inference.generation import folder_settings
 from nlptools.inference.generation.generated import Generated
 from nlptools.inference.language_model import LanguageModel
 from nlptools.inference.loading import load
@@ -61,6 +62,7 @@ class Service:
             quantize(loaded)
         name = settings.name or Path(path).resolve().name
         if isinstance(loaded, LanguageModel):
+            folder_settings.note(loaded.bundle, Generate(), flags=False)
             embedder = None
             if hasattr(loaded.model.config, "num_hidden_layers"):
                 embedder = TextEmbedder(loaded.bundle, None, loaded.backend, Embed(pooling="last"))

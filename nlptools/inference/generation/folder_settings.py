@@ -1,0 +1,120 @@
+"""Settings in a model's generation_config.json, which are not applied: a note names those that would change the text.
+
+The end tokens in it are read (`text_boundaries.end_tokens`). What only concerns the speed or the form of an answer in other
+programs, and what is off, is not worth a note.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from nlptools import messages
+from nlptools.bundle import Bundle
+from nlptools.configs.generation import Generate
+from nlptools.errors import display
+from nlptools.files import artifacts
+from nlptools.models.huggingface import peft
+
+FILE = "generation_config.json"
+
+# options of the same meaning; the first ones only for sampling
+_SAMPLING = {"temperature": "temperature", "top_k": "top_k", "top_p": "top_p", "min_p": "min_p", "typical_p": "typical"}
+_OPTIONS = {
+    **_SAMPLING,
+    "repetition_penalty": "repetition_penalty",
+    "no_repeat_ngram_size": "no_repeat_ngram",
+    "penalty_alpha": "contrastive",
+    "num_beams": "beam",
+    "length_penalty": "length_penalty",
+    "early_stopping": "early_stopping",
+    "min_new_tokens": "min_new_tokens",
+    "max_new_tokens": "max_new_tokens",
+    "num_return_sequences": "num_samples",
+    "stop_strings": "stop",
+}
+_OF_BEAMS = ("length_penalty", "early_stopping")
+# how the next token is chosen: one who sets any of these has chosen between the ways
+_WAYS = ("temperature", "beam", "contrastive", *_SAMPLING.values(), "top_n_sigma")
+# of the others, values that change nothing, where these are not null, false, 0 or empty
+_OFF = {
+    **dict.fromkeys(("encoder_repetition_penalty", "num_beam_groups", "guidance_scale"), 1),
+    "max_length": 20,  # the default of transformers
+}
+# what says nothing about the text: tokens that are read elsewhere, speed, the form of an answer
+_ELSEWHERE = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "forced_eos_token_id")
+_FORM = ("_", "output_", "return_", "use_", "cache_", "assistant_", "num_assistant_", "prompt_lookup_", "compile_")
+_IGNORED = (*_ELSEWHERE, "transformers_version", "low_memory", "disable_compile", "is_assistant", "token_healing")
+
+
+def note(loaded: Bundle, settings: Generate, default: Generate | None = None, *, flags: bool = True) -> None:
+    """Write one note with the settings in the file that are not applied; those that the user has chosen are left out.
+
+    Args:
+        default: what `settings` are if the user chooses nothing.
+        flags: name the options to set them; else the keys of a request.
+
+    Raises:
+        BundleError: the file is damaged.
+    """
+    path = peft.home(Path(loaded.path), ["config.json"]) / FILE
+    if not path.is_file():
+        return
+    effective, default = settings, default or Generate()
+    if loaded.is_encoder_decoder:
+        from nlptools.inference.translation import resolved
+
+        effective = resolved(settings)
+    found = {
+        key: value
+        for key, value in artifacts.read_json(path).items()
+        if value is not None and key not in _IGNORED and not key.startswith(_FORM) and not _is_usual(key, value, loaded)
+        if _differs(key, value, settings, default, effective)
+    }
+    if not found:
+        return
+    listed = ", ".join(f"{key} {json.dumps(value):.80}" for key, value in found.items())
+    text = f"{display(str(path))}: not applied: {listed}"
+    known = {_OPTIONS[key]: value for key, value in found.items() if key in _OPTIONS}
+    if "do_sample" in found:
+        known.update({"beam": 0} if found["do_sample"] else {"temperature": 0})
+    if known and flags:
+        text += f"; to apply: {' '.join(_flag(name, value) for name, value in known.items())}"
+    elif known:
+        text += f"; a request may set {', '.join(known)}"
+    messages.note(text)
+
+
+def _differs(key: str, value: Any, settings: Generate, default: Generate, effective: Generate) -> bool:
+    """Whether a setting would change the text, and the user has not chosen another."""
+    draws = effective.temperature > 0 and not effective.beam and effective.contrastive is None
+    if key == "do_sample":
+        return bool(value) != draws and all(getattr(settings, way) == getattr(default, way) for way in _WAYS)
+    name = _OPTIONS.get(key)
+    if name is None:
+        return bool(value != _OFF[key] if key in _OFF else value)
+    if (key in _SAMPLING and not draws) or (key in _OF_BEAMS and not effective.beam):
+        return False
+    if getattr(settings, name) != getattr(default, name):
+        return False
+    now = getattr(effective, name)
+    if key == "num_beams":
+        now, value = now or 1, value or 1
+    return bool((now or value) and now != (tuple(value) if isinstance(value, list) else value))
+
+
+def _is_usual(key: str, value: Any, loaded: Bundle) -> bool:
+    """Whether it is what is written beside every encoder-decoder: padding is never chosen, and a length."""
+    if not loaded.is_encoder_decoder:
+        return False
+    return (key == "max_length" and value == 512) or (
+        key == "bad_words_ids" and value == [[loaded.config.get("pad_token_id")]]
+    )
+
+
+def _flag(name: str, value: Any) -> str:
+    flag = name.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{flag}" if value else f"--no-{flag}"
+    return f"--{flag} {','.join(map(str, value)) if isinstance(value, list) else value}"
