@@ -32,8 +32,8 @@ a character is written as bytes:\\xc3; in a completion, the token that was chose
 "response_format" of the type json_schema makes the answer valid under the schema: objects with "properties" and "required", or
 with "additionalProperties" alone, arrays with "items", "minItems" and "maxItems", strings with "minLength" and "maxLength" or a
 "format" (date, time, date-time, uuid), integers with bounds, numbers, booleans, null, "enum", "const", "anyOf" and "$ref"
-without recursion. Any other restriction is refused by its name. The type json_object allows two levels of objects and arrays. It
-needs tokens that are pieces of the text, as generate --match does.
+without recursion. Any other restriction is refused by its name. The type json_object allows three levels of objects and arrays.
+Both need tokens that are pieces of the text, as generate --match does.
 
 Errors are JSON objects: 400 for a request that is wrong, 404 for another address or model, 408 for one that did not arrive in
 time, 413 for one that is too large, 503 when too many wait, 504 when the time is over.""",

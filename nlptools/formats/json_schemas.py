@@ -17,7 +17,7 @@ from nlptools.errors import UsageError, shown
 from nlptools.formats.integer_ranges import integers
 
 _MOST = 20_000  # characters of an expression
-_DEPTH = 2  # of objects and arrays inside an object of which nothing is said
+_DEPTH = 3  # of objects and arrays inside an object of which nothing is said
 _CHARACTER = r'(?:[^"\\\x00-\x1f]|\\["\\/bfnrt])'
 _STRING = f'"{_CHARACTER}*"'
 _INTEGER = "-?(?:0|[1-9][0-9]*)"
