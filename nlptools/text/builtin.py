@@ -1,7 +1,7 @@
 """Tokenizers selected by name: whitespace, ascii-whitespace, words, 13a, intl, zh, ja-mecab, ko-mecab, char, bytes.
 
 Ids come from a vocabulary file; `bytes` has its own vocabulary. `decode` restores the exact text for `char` and `bytes`,
-and the text up to spacing for `words` (see `words.py`); for the others it joins the tokens with single spaces.
+and the text up to spacing for `words` (see `word_joining.py`); for the others it joins the tokens with single spaces.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from nlptools.errors import DataError, UsageError
 from nlptools.files import atomic
-from nlptools.text import mecab, mteval, words
+from nlptools.text import mecab, mteval, word_joining, words
 from nlptools.text.vocab import Vocab
 
 MARKER = "nlptools_tokenizer.json"  # names the kind of tokenizer in a directory
@@ -75,7 +75,7 @@ def _byte_spans(tokens: list[str], text: str) -> list[tuple[int, int]]:
 RULES = {
     "whitespace": _Rule(str.split, " ".join, words.spans),
     "ascii-whitespace": _Rule(words.split_ascii, " ".join, words.spans),
-    "words": _Rule(words.split_words, words.join_words, words.spans, sees_case=True),
+    "words": _Rule(words.split_words, word_joining.join_words, words.spans, sees_case=True),
     "13a": _Rule(mteval.split_13a, " ".join, mteval.spans_13a),
     "intl": _Rule(mteval.split_intl, " ".join, words.spans),
     "zh": _Rule(mteval.split_zh, " ".join, words.spans),

@@ -10,7 +10,8 @@ import sys
 import unicodedata
 from functools import cache
 
-# Ideographs, Hangul syllables, surrogates and private use: large blocks without punctuation, symbols or numbers.
+# Ideographs, Hangul syllables, surrogates and private use: large blocks without punctuation, symbols, numbers or marks, but for
+# variation selectors.
 _WITHOUT = (
     (0x3400, 0x4DBF),
     (0x4E00, 0x9FFF),
@@ -23,12 +24,12 @@ _WITHOUT = (
 
 @cache
 def character_class(category: str) -> str:
-    """The body of a character class for all code points of `category`: "P" punctuation, "S" symbols, "N" numbers.
+    """The body of a character class for all code points of `category`: "P" punctuation, "S" symbols, "N" numbers, "M" marks.
 
     `f"[{character_class('P')}]"` matches one of them, `f"[^{character_class('P')}]"` anything else.
     """
-    if category not in ("P", "S", "N"):
-        raise ValueError(f"no table of category {category!r}, expected P, S or N")
+    if category not in ("P", "S", "N", "M"):
+        raise ValueError(f"no table of category {category!r}, expected P, S, N or M")
     ranges: list[list[int]] = []
     for code in _code_points():
         if unicodedata.category(chr(code))[0] != category:

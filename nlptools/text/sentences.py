@@ -1,9 +1,9 @@
 """Rule-based sentence splitting for many languages. The time grows with the length of the text, not with its square.
 
-A sentence ends at `. ! ? …` (and closing quotes and brackets) before white space, unless the text continues in lower case or
-with a comma or similar punctuation. It also ends at the full stops, question and exclamation marks of Chinese, Japanese,
-Arabic, Urdu, Hindi, Armenian, Ethiopic, Burmese, Khmer and related scripts, with or without a space. A single `.` does not
-end a sentence after a title (`Dr.`), an initial (`J.`), letters separated by dots (`U.S.`, `z. B.`), a list number at the
+A sentence ends at `. ! ? …` (and closing quotes, brackets and notes such as [1]) before white space, unless the text continues in
+lower case or with a comma or similar punctuation. It also ends at the full stops, question and exclamation marks of Chinese,
+Japanese, Arabic, Urdu, Hindi, Armenian, Ethiopic, Burmese, Khmer and related scripts, with or without a space. A single `.` does
+not end a sentence after a title (`Dr.`), an initial (`J.`), letters separated by dots (`U.S.`, `z. B.`), a list number at the
 beginning (`1.`, `IV.`), an abbreviation before a number (`No. 5`), or before a German month or century (`3. Oktober`).
 
 Limits: the rules prefer to miss an end. A sentence that ends with a single capital letter (except `I`) or with `U.S.` is
@@ -20,10 +20,12 @@ _CLOSERS = "\"'”’»›)\\]}）］｝」』】〉》〕"
 _OPENERS = "\"'“‘„‚«‹([{（［｛「『【〈《〔¿¡*_"
 # Unambiguous sentence marks of scripts that need no space after them.
 _SURE = "。！？｡．؟۔।॥։።፧၊။។៕᠃᠉\u2047\u2048\u2049"
-# “ closes a German quotation, and » a French one after a space
+# “ ‘ « ‹ close quotations that „ ‚ » › open, and » › those in French after a space
+_NOTE = r"\[(?:\d[\d,; \u2013-]*|[a-z]|[^\W\d_]+ \d+|citation needed)\]|[\u00b9\u00b2\u00b3\u2070\u2074-\u2079]+"
 _CANDIDATE = re.compile(
-    rf"(?<![.!?…])[.!?…]+(?:[{_CLOSERS}“]|[ \u00a0\u202f]»)*(?=\s)|[{_SURE}][{_SURE}!?…]*[{_CLOSERS}]*"
+    rf"(?<![.!?…])[.!?…]+(?:[{_CLOSERS}“‘«‹]|[ \u00a0\u202f][»›]|{_NOTE})*(?=\s)|[{_SURE}][{_SURE}!?…]*(?:{_NOTE}|[{_CLOSERS}])*"
 )
+_NOTES_AT_END = re.compile(rf"(?:{_NOTE})+\Z")
 _NEXT = re.compile(rf"\s*(?:[-–—]+\s*)?[{re.escape(_OPENERS)}]*")  # a dash can begin a sentence, or continue one
 _SPACE = re.compile(r"\s*")
 _LAST_WORD = re.compile(r"\S+\Z")
@@ -103,7 +105,7 @@ def _ends(text: str, start: int, mark: int, marks: str, end: int) -> bool:
         return not (place == end and _CLOSED.search(marks) and _HIRAGANA.match(after))
     if after.islower() or after in _CONTINUES:
         return False
-    return marks[0] != "." or len(marks) > 1 or not _stays(text, start, mark, place)
+    return marks[0] != "." or len(_NOTES_AT_END.sub("", marks)) > 1 or not _stays(text, start, mark, place)
 
 
 def _stays(text: str, start: int, mark: int, place: int) -> bool:

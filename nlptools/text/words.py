@@ -6,16 +6,14 @@ stay inside words; a comma or period between digits stays; contractions are spli
 a word before a lower-case word.
 Departures: nothing is escaped; the curly apostrophe is an apostrophe; combining marks belong to their word.
 
-The inverse (`join_words`) restores everything except spacing: it writes no space before closing punctuation, after opening
-punctuation and currency signs, around slash, underscore and at-sign, inside straight quotes (which open and close in turn),
-and before a token that begins with an apostrophe; it writes one space everywhere else.
+No word ends inside a grapheme cluster: emoji of several characters, flags and letters with marks stay whole. The inverse is in
+`word_joining`.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 
 from nlptools.text.character_classes import character_class
@@ -31,19 +29,35 @@ _ABBREVIATIONS = frozenset(_ABBREVIATED.split())
 _NUMBERED = "No Nos no nos Art Arts art p pp P Vol vol Vols Ch ch Sec sec Fig fig Figs figs Eq eq Eqs Tab Par par"
 _BEFORE_NUMBERS = frozenset(_NUMBERED.split())
 
-_CLOSING = frozenset(".,;:!?%)]}…»”›。，、！？；：）")
-_OPENING = frozenset("([{«“‘„‹¿¡（")
-_BETWEEN = frozenset("/_@\\")
+# Grapheme clusters (Unicode Standard Annex 29). What belongs to the character before it, with combining marks: joiners, vowel
+# signs of Thai and Lao, sound marks of Japanese, skin tones, tags, variation selectors; what belongs to the one after it.
+_TONE = r"\U0001f3fb-\U0001f3ff"
+_EXTENDING = rf"\u0e33\u0eb3\u200c\u200d\uff9e\uff9f{_TONE}\U000e0020-\U000e007f\U000e0100-\U000e01ef"
+_PREPENDED = (
+    r"\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\u0d4e\U000110bd\U000110cd\U000111c2\U000111c3\U0001193f\U00011941"
+    r"\U00011a84-\U00011a89\U00011d46"
+)
+_AT_PREPENDED = re.compile(rf"[{_PREPENDED}]\Z")
+# The blocks of pictures, which a joiner joins.
+_PICTURE = (
+    r"[\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u24c2\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff\u3030\u303d"
+    r"\u3297\u3299\U0001f000-\U0001faff\U0001fc00-\U0001fffd]"
+)
+_FLAG = r"[\U0001f1e6-\U0001f1ff]{2}"
 
 
 @lru_cache(maxsize=1)
 def _pattern() -> re.Pattern[str]:
-    """One token: a word with its inner punctuation, a sequence of periods, or a single character."""
-    other = character_class("P") + character_class("S") + r"\x00-\x1f\x7f-\x9f"
+    """One token: a word with its inner punctuation, a sequence of periods, or a single grapheme cluster."""
+    control = r"\x00-\x1f\x7f-\x9f"
+    other = character_class("P") + character_class("S") + control
+    extending = f"[{character_class('M')}{_EXTENDING}]*"
     letter = r"[^\W\d_]"
     apostrophe = rf"(?<={letter})['’](?={letter})|(?<=\d)['’](?=s(?![^\s{other}]))"
     word = rf"[A-Za-z0-9-]+|[^\s{other}]+|-|(?<=\d),(?=\d)|(?<!\.)\.(?!\.)"
-    return re.compile(rf"(?:{apostrophe})?(?:{word})+|\.\.+|\S")
+    word += rf"|[{_TONE}]|(?<=\u200d){_PICTURE}|(?<=[{_PREPENDED}])[^\s{control}]"
+    cluster = rf"(?:{_FLAG}|\S){extending}(?:(?<=\u200d){_PICTURE}{extending})*"
+    return re.compile(rf"(?:{apostrophe})?(?:{word})+|\.\.+{extending}|{cluster}")
 
 
 @lru_cache(maxsize=1 << 16)
@@ -88,45 +102,7 @@ def _keeps_period(stem: str, following: str) -> bool:
         return True
     if stem in _BEFORE_NUMBERS and following[:1].isdigit():
         return True
-    return "." in stem and any(c.isalpha() for c in stem)
-
-
-def join_words(tokens: Sequence[str]) -> str:
-    """Text from words and punctuation marks, with spaces by the rules above."""
-    out: list[str] = []
-    open_quotes: set[str] = set()
-    glue = True  # whether the next token follows without a space
-    for i, token in enumerate(tokens):
-        before = out[-1] if out else ""
-        after = tokens[i + 1] if i + 1 < len(tokens) else ""
-        left, right = _sides(token, before, after, open_quotes)
-        if not (glue or left):
-            out.append(" ")
-        out.append(token)
-        glue = right
-    return "".join(out)
-
-
-def _sides(token: str, before: str, after: str, open_quotes: set[str]) -> tuple[bool, bool]:
-    """Whether `token` is written without a space on its left and on its right."""
-    if token in ('"', "'"):
-        if token in open_quotes:
-            open_quotes.discard(token)
-            return True, False
-        if token == "'" and before[-1:] in ("s", "S"):  # the dogs' tails
-            return True, False
-        open_quotes.add(token)
-        return False, True
-    if token[0] in "'’":
-        return (len(token) == 1 or before[-1:].isalnum()), False
-    if token in _CLOSING or not token.strip("."):
-        return True, False
-    if token in _OPENING:
-        return False, True
-    if token in _BETWEEN:
-        return True, True
-    currency = len(token) == 1 and after[:1].isdigit() and unicodedata.category(token) == "Sc"
-    return False, currency
+    return ("." in stem and any(c.isalpha() for c in stem)) or _AT_PREPENDED.search(stem) is not None
 
 
 def spans(tokens: Iterable[str], text: str) -> list[tuple[int, int]]:

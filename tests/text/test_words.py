@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import unicodedata
 
@@ -10,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nlptools.text.character_classes import character_class
-from nlptools.text.words import join_words, spans, split_ascii, split_words
+from nlptools.text.word_joining import join_words
+from nlptools.text.words import spans, split_ascii, split_words
 
 
 @pytest.mark.parametrize(
@@ -50,6 +52,78 @@ def test_rules(text, expected):
 )
 def test_common_text_comes_back(text):
     assert join_words(split_words(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "„Nein“, rief er, „nie!“ Sie sagte: „Er rief ‚Halt!‘ und lief.“",
+        "»Ja« und »Nein«, sagte sie. »Er rief ›Halt!‹« Dann Stille.",
+        "«Oui», dit-il. ‹Non›. Il dit «peut-être».",
+        "”Hej”, sa han. »Nej», sa hon. “Yes,” he said. “No.”",
+        "„Tak”, powiedział. ‘Fine’, she said.",
+        "write to a.b@c.org, or ask @someone; #topic and #2, in C# (F# too)",
+        "from 9:15 to 17:05, 3/4 of it; well/known re\u2010read",
+        "ماذا؟ نعم؛ لا، شكرا۔ 50٪",
+        "क्या यह है? हाँ। श्लोक॥ सच।",
+        "你好，世界！（真的）「是」、《书》；好：对。",
+        "ሰላም። እሺ፣ ደህና፤ ምን፧",
+        "Γεια; Բարեւ։ བཀྲ། မင်္ဂလာ။ ជំរាបសួរ។ שלום׃ בית\u05beספר",
+        "¿Qué? ¡No! ⟨x⟩ ⁅y⁆ (z) [1] {2} €5 ₹20",
+    ],
+)
+def test_marks_of_many_scripts_come_back(text):
+    assert join_words(split_words(text)) == text
+
+
+def test_two_words_are_never_joined():
+    for text in (
+        "one @two three",
+        "and @me",
+        "an @ sign",
+        "see # tag",
+        "a # b",
+        "so : 30 in 10",
+        "he » said « no",
+        "ab « cd » ef",
+    ):
+        joined = join_words(split_words(text))
+        words = [word for word in split_words(text) if word.isalnum()]
+        assert re.findall(r"[^\W_]+", joined) == words, joined
+    assert join_words(["text", ".", "«"]) == "text.«" and join_words(["a", "»"]) == "a»"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "👩\u200d🚀 and 👨🏿\u200d🦰, 🧑\u200d🤝\u200d🧑!",
+        "🇫🇷🇮🇹 (🇯🇵) 🇺",
+        "#\ufe0f\u20e3 *\ufe0f\u20e3 0\ufe0f\u20e3",
+        "©\ufe0f ☎\ufe0e ‼\ufe0f ⁉\ufe0f ℹ\ufe0f ↔\ufe0f",
+        "🏴\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f, 🏴\u200d☠\ufe0f",
+        '+\u0338 =\u0338 (\u0301) .\u0308 ..\u0308 "\u0332 \u25cc\u0e33',
+        "e\u0301tude क्षि 각 ก็ ที่ ﾊﾞ \u0600\u0661 \u0600+",
+        "❤\ufe0f\u200d🔥❤\ufe0f\u200d🩹ok",
+    ],
+)
+def test_no_word_ends_inside_a_grapheme_cluster(text):
+    clusters = pytest.importorskip("regex")
+    ends = {match.end() for match in clusters.finditer(r"\X", text)}
+    tokens = split_words(text)
+    assert {end for _, end in spans(tokens, text)} <= ends
+    assert not {"\u200d", "\ufe0f", "\ufe0e", "\u20e3"} & set(tokens)
+
+
+@settings(deadline=None)
+@given(st.text(alphabet="a1.,-+'(👩🏽🚀❤ℹ\u203c\ufe0f\u200d\u200c🇫🇷#\u20e3\u0301\u0e33\u0600\U000e0067가", max_size=12))
+def test_no_text_is_cut_inside_a_grapheme_cluster(text):
+    clusters = pytest.importorskip("regex")
+    ends = {match.end() for match in clusters.finditer(r"\X", text)}
+    assert {end for _, end in spans(split_words(text), text)} <= ends
+
+
+def test_a_flag_and_a_family_are_one_token_each():
+    assert split_words("👨\u200d👩\u200d👧🇩🇪🇫🇷ok👍🏽.") == ["👨\u200d👩\u200d👧", "🇩🇪", "🇫🇷", "ok", "👍🏽", "."]
 
 
 @settings(deadline=None)
