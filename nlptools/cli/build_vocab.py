@@ -50,5 +50,5 @@ def command(inputs: tuple[str, ...], buildvocab: BuildVocab, common: Common) -> 
     from nlptools.files import progress
     from nlptools.text import tokenization
 
-    progress.start(inputs)
+    progress.start(inputs, buildvocab.output)
     tokenization.build_vocab(inputs, buildvocab, common.encoding_errors)

@@ -17,7 +17,7 @@ from click.core import ParameterSource
 from nlptools import messages
 from nlptools.cli import config_files, environment, short_help
 from nlptools.cli.option_types import Checked, CommaList, flat, value_type
-from nlptools.configs import Common, size
+from nlptools.configs import Common, Lines, size
 from nlptools.errors import InputError, UsageError, display
 from nlptools.files import hub_cache, progress, streams
 
@@ -179,7 +179,8 @@ def filter_inputs(function: Callable[..., None]) -> Callable[..., None]:
             ):
                 hint = f"for the text itself: --text {shlex.quote(name)}"
                 raise InputError(f"{display(name)}: no such file or directory", hint=hint)
-        progress.start(inputs)
+        lines = values.get("lines")
+        progress.start(inputs, lines.output if isinstance(lines, Lines) else "-")
         function(inputs=inputs, **values)
 
     option = click.option(

@@ -44,7 +44,7 @@ rate decays linearly to zero over all words of all epochs. With corpus_file and 
 of each worker only, so its rate is higher on average. For that reason, and because a step here covers many words, the
 rate starts at 0.045 instead of the usual 0.025.
 
-PROGRESS on standard error: the loss in nats, the learning rate, and training speed in words per second. These are words of
+PROGRESS on standard error: the loss in nats; with --verbose also the learning rate, and the speed in words per second: words of
 the vocabulary, including those that subsampling drops. The loss is the mean over the pairs of the epoch: a word and a word of
 its window, with its negatives (CBOW: a word and its window). Without any training it is 4.16 with 5 negatives; with --loss
 softmax it is the logarithm of the number of words. --valid reports the same for a held-out text after each epoch. A rising

@@ -62,11 +62,14 @@ class Meter:
 _meters: list[Meter] = []
 
 
-def start(inputs: Sequence[str]) -> None:
-    """Report the progress through `inputs` (none: standard input) from now on, as --progress and --quiet say."""
+def start(inputs: Sequence[str], output: str = "-") -> None:
+    """Report the progress through `inputs` (none: standard input) from now on, as --progress and --quiet say.
+
+    A terminal that shows the `output` gets no bar, unless --progress always asks for one.
+    """
     _meters.clear()
     settings = messages.settings
-    shares_terminal = settings.progress == "auto" and os.isatty(1)
+    shares_terminal = settings.progress == "auto" and output == "-" and os.isatty(1)
     if settings.quiet or settings.progress == "never" or shares_terminal:
         return
     names = list(inputs) or ["-"]

@@ -107,6 +107,15 @@ def test_a_bar_of_a_command(call: Run, tmp_path, monkeypatch):
     assert call("tokenize", "--progress", "always", "-q", "text").err == ""
 
 
+def test_a_terminal_that_shows_the_output_gets_no_bar(monkeypatch, tmp_path):
+    monkeypatch.setattr("os.isatty", lambda descriptor: True)
+    messages.settings.progress = "auto"
+    for output, shown in (("-", 0), (str(tmp_path / "out"), 1)):
+        progress.start(["text"], output)
+        assert len(progress._meters) == shown
+    progress._meters.clear()
+
+
 def test_plain_lines(monkeypatch, tmp_path, capsys):
     path = tmp_path / "text"
     path.write_text("a line\n" * 100)

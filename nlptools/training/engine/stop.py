@@ -99,7 +99,8 @@ def _answer(signals: int) -> None:
         acknowledged = True
         if not messages.settings.quiet:
             again = "press Ctrl-C again to quit" if number == signal.SIGINT else "a second signal quits"
-            line = "\n" * os.isatty(2) + f"stopping after this step; {again} without saving\n"
+            begin = "\r\x1b[K" if messages.settings.bar else "\n" * os.isatty(2)  # in place of the bar and the ^C
+            line = begin + f"stopping after this step; {again} without saving\n"
             with contextlib.suppress(OSError):  # standard error is closed
                 os.write(2, line.encode())
     os.close(signals)
