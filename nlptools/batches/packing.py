@@ -11,14 +11,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 
-def by_length(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
+def by_length(lengths: Sequence[int], batch_tokens: int, equal: bool = False) -> Iterator[list[int]]:
     """The numbers of sequences, grouped by similar length, the longest first; at most `batch_tokens` each, with padding.
 
-    Sequences of equal length stay in order. A longer sequence is a group of its own.
+    Sequences of equal length stay in order. A longer sequence is a group of its own. `equal`: all of a group have one length.
     """
     group: list[int] = []
     for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if group and (len(group) + 1) * lengths[group[0]] > batch_tokens:
+        full = group and (len(group) + 1) * lengths[group[0]] > batch_tokens
+        if full or (group and equal and lengths[i] != lengths[group[0]]):
             yield group
             group = []
         group.append(i)

@@ -57,9 +57,11 @@ time, 413 for one that is too large, 503 when too many wait, 504 when the time i
 def command(model: str, serve: Serve, compute: Compute, common: Common) -> None:
     """Answer requests over HTTP as OpenAI's API does.
 
-    MODEL is the directory of a language model, or of a model that embeds. Requests that wait together are computed together,
-    which does not change the answers. The server listens on this machine only, unless --host says otherwise; it knows no
-    passwords. SIGINT or SIGTERM ends it after the answers in hand. Needs the extra `serve`.
+    MODEL is the directory of a language model, or of a model that embeds. Requests that wait together are computed together.
+    With --precision fp32 on a CPU, this does not change the answers of a Transformer; in bf16 it changes how numbers are
+    rounded, and the text where two tokens are close, as the help of generate says. The server listens on this machine only,
+    unless --host says otherwise; it knows no passwords. SIGINT or SIGTERM ends it after the answers in hand. Needs the extra
+    `serve`.
     """
     from nlptools.inference.serving.server import run
 

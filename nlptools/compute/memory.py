@@ -20,6 +20,7 @@ def prepare() -> None:
     """Set up this process. Call it before torch is imported, which reads the environment then."""
     _keep_freed_memory()
     _keep_few_kernels(_KERNELS)
+    _sum_in_one_order()
 
 
 def _keep_freed_memory() -> None:
@@ -73,6 +74,13 @@ def give_threads_arenas(threads: int) -> None:
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_ARENAS, threads)
     torch.empty(threads * _GRAIN).fill_(0.0)
+
+
+def _sum_in_one_order() -> None:
+    """Let MKL add up the terms of a product in an order that depends on its shape alone, neither on where its operands begin in
+    memory nor on the number of threads. What the environment says comes first.
+    """
+    os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 
 def _keep_few_kernels(count: int) -> None:

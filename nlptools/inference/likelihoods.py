@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nlptools import messages
+from nlptools.batches.packing import by_length
 from nlptools.compute.backend import Backend
 from nlptools.compute.kernels.cross_entropy import log_sum_exp
 from nlptools.configs import LARGEST
@@ -55,7 +57,7 @@ def likelihoods(
     """The likelihood of each continuation, given the context before it; neither is empty.
 
     Contexts that do not fit in the model's context together with their continuation are cut from the left. Equal pairs are
-    computed once. In fp32, batches change the values by rounding only.
+    computed once. In fp32, batches change the values by rounding only; on a CPU, with a Transformer, not even that.
 
     Args:
         batch_tokens: tokens per batch, with padding, in the copies of the contexts.
@@ -129,14 +131,19 @@ def _read_batch(model: LanguageModel, rows: Sequence[tuple[Ids, list[Ids]]], bac
     logits, state = read(model, [list(context) for context, _ in rows], longest, backend)
     first = backend.put(np.array([continuation[0] for continuation in flat]))
     scores = _chosen(logits.float(), backend.put(owner), first).double()  # (N, 2)
+    longer = [i for i, each in enumerate(inputs) if each]
+    groups = list(by_length([len(inputs[i]) for i in longer], LARGEST, backend.exact_rows))
+    order = [longer[k] for group in groups for k in group]
     if longest:
-        longer = np.flatnonzero([len(each) > 0 for each in inputs])
-        ids, mask = padded([inputs[i] for i in longer], 0)
-        targets = np.concatenate([np.array(flat[i][1:], np.int64) for i in longer])
-        hidden, _ = model(backend.put(ids), state.select(backend.put(owner[longer])))
+        state = state.select(backend.put(owner[order]))
+    for begin, end in pairwise(accumulate(map(len, groups), initial=0)):
+        members = order[begin:end]
+        ids, mask = padded([inputs[i] for i in members], 0)
+        targets = np.concatenate([np.array(flat[i][1:], np.int64) for i in members])
+        part = state if len(groups) == 1 else state.select(backend.put(np.arange(begin, end)))
+        hidden, _ = model(backend.put(ids), part)
         rest = _target_scores(model, hidden[backend.put(mask)], backend.put(targets)).double()
-        number = backend.put(np.repeat(longer, mask.sum(1)))
-        scores.index_add_(0, number, rest)
+        scores.index_add_(0, backend.put(np.repeat(members, mask.sum(1))), rest)
     values = scores.tolist()
     return [
         Likelihood(value, len(continuation), misses == 0)

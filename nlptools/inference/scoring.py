@@ -70,15 +70,24 @@ def document_scores(
     out: list[list[np.ndarray]] = [[] for _ in documents]
     # several windows of a document have one length, so their order stays
     windows = _windows(documents, start, window, stride)
-    for group in by_length([len(piece.inputs) for piece in windows], batch_tokens):
+    for group in by_length([len(piece.inputs) for piece in windows], batch_tokens, backend.exact_rows):
         if stop is not None and stop():
             return None
         batch = [windows[i] for i in group]
         hidden, targets = _read(model, batch, backend)
-        scores = measure(model.output, hidden, targets).cpu().numpy()
+        scores = _measured(measure, model.output, hidden, targets)
         for piece, part in zip(batch, np.split(scores, np.cumsum([p.scored for p in batch])[:-1]), strict=True):
             out[piece.document].append(part)
     return [_joined(pieces) for pieces in out]
+
+
+def _measured(measure: Measure, head: OutputHead, hidden_ND: Tensor, targets_N: Tensor) -> np.ndarray:
+    """What `measure` returns. A single row is measured as two, because other kernels compute it alone."""
+    alone = len(targets_N) == 1
+    scores = (
+        measure(head, hidden_ND.expand(2, -1), targets_N.expand(2)) if alone else measure(head, hidden_ND, targets_N)
+    )
+    return scores[: len(targets_N)].cpu().numpy()
 
 
 def _joined(pieces: list[np.ndarray]) -> np.ndarray:
@@ -106,8 +115,10 @@ def _read(model: LanguageModel, batch: list[Window], backend: Backend) -> tuple[
     """The hidden states (N, D) before the scored targets (N,) of all windows. Padding on the right is never seen by a causal
     model.
     """
-    ids = np.zeros((len(batch), max(len(piece.inputs) for piece in batch)), np.int64)
-    for row, piece in zip(ids, batch, strict=True):
+    longest = max(len(piece.inputs) for piece in batch)
+    # a single token is read as two rows, because other kernels compute it alone
+    ids = np.zeros((max(len(batch), 3 - longest), longest), np.int64)
+    for row, piece in zip(ids, batch if len(ids) == len(batch) else 2 * batch, strict=True):
         row[: len(piece.inputs)] = piece.inputs
     hidden, _ = model(backend.put(ids))
     ends = [len(piece.inputs) for piece in batch]
@@ -140,7 +151,7 @@ def _streamed_scores(
             targets = tokens[:, t + 1 : t + 1 + inputs.shape[1]]
             hidden, state = model(backend.put(np.ascontiguousarray(inputs)), state)
             flat = backend.put(np.ascontiguousarray(targets)).reshape(-1)
-            scores = measure(model.output, hidden.reshape(-1, hidden.shape[-1]), flat).cpu().numpy()
+            scores = _measured(measure, model.output, hidden.reshape(-1, hidden.shape[-1]), flat)
             parts.append(scores.reshape(*inputs.shape, *scores.shape[1:]))
         scored = np.concatenate(parts, 1) if parts else np.zeros((len(group), 0), np.float32)
         for row, i in enumerate(group):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nlptools.compute.kernels.cross_entropy import log_sum_exp
+from nlptools.compute.kernels.cross_entropy import log_sum_exp, row_sums
 from nlptools.inference.words import BOUNDARY, COLUMNS, ENTROPY, IMPOSSIBLE, LOG_PROBABILITY, RANK, Wanted
 from nlptools.layers.output import OutputHead
 
@@ -42,7 +42,7 @@ class TokenDetails:
         if self.wanted.rank:
             out[:, RANK] = 1.0 + (logits_NV > chosen).sum(1)
         if self.wanted.entropy:
-            out[:, ENTROPY] = torch.special.entr((logits_NV - total).exp()).sum(1)
+            out[:, ENTROPY] = row_sums(torch.special.entr((logits_NV - total).exp()))[:, 0]
         if self.begins is not None:
             ends = log_sum_exp(logits_NV.masked_fill(~self.begins, _LEAST)) - total
             out[:, BOUNDARY] = ends[:, 0].clamp(min=IMPOSSIBLE)

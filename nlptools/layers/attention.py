@@ -12,10 +12,22 @@ import torch
 from torch import Tensor, nn
 
 from nlptools.compute.kernels.attention import attention, cross_attention, self_attention
+from nlptools.compute.kernels.ragged_attention import Ragged
 from nlptools.layers.cache import KeyValues, all_in_order
 from nlptools.layers.linear import Linear
 from nlptools.layers.positions import Turn
 from nlptools.layers.query_positions import QueryPositions
+
+Mask = Tensor | Ragged  # (B, 1, 1 or T, S), True = attend; or what rows of different lengths attend to, in inference
+
+
+def cached_attention(
+    query_BHTK: Tensor, key_BGSK: Tensor, value_BGSK: Tensor, mask: Mask | None, dropout: float, causal: bool
+) -> Tensor:
+    """As `compute.kernels.attention.attention`."""
+    if isinstance(mask, Ragged):
+        return mask.attend(query_BHTK, key_BGSK, value_BGSK)
+    return attention(query_BHTK, key_BGSK, value_BGSK, mask, dropout, causal)
 
 
 class SelfAttention(nn.Module):
@@ -29,18 +41,18 @@ class SelfAttention(nn.Module):
         self.query_key_value = Linear(hidden_size, 3 * hidden_size)
         self.output = Linear(hidden_size, hidden_size)
 
-    def forward(self, x: Tensor, cache: KeyValues | None = None, mask: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, cache: KeyValues | None = None, mask: Mask | None = None) -> Tensor:
         """(B, T, D) -> (B, T, D); see `heads`."""
         return self.output(self.heads(x, cache, mask))
 
     def heads(
-        self, x: Tensor, cache: KeyValues | None = None, mask: Tensor | None = None, turn: Turn | None = None
+        self, x: Tensor, cache: KeyValues | None = None, mask: Mask | None = None, turn: Turn | None = None
     ) -> Tensor:
         """(B, T, D) -> (B, T, D).
 
         Args:
             cache: keys and values of earlier positions; those of `x` are added.
-            mask: (B, 1, 1 or T, S), True = attend; replaces the causal mask.
+            mask: replaces the causal mask; without a cache, a tensor.
             turn: how the positions of `x` change its queries and keys.
         """
         qkv_BT3HK = self.query_key_value(x).view(*x.shape[:2], 3, self.num_heads, self.head_size)
@@ -49,13 +61,14 @@ class SelfAttention(nn.Module):
         dropout = self.dropout if self.training else 0.0
         causal = self.causal and mask is None and x.shape[1] > 1
         if cache is None:
+            assert not isinstance(mask, Ragged)
             return self_attention(qkv_BT3HK, mask, dropout, causal)
         qkv_3BHTK, earlier = qkv_BT3HK.permute(2, 0, 3, 1, 4), cache.size
         key, value = cache.append(qkv_3BHTK[1:])
         query = qkv_3BHTK[0]
         if not earlier:  # the cache may have another type
             key, value = qkv_3BHTK[1], qkv_3BHTK[2]
-        return attention(query, key, value, mask, dropout, causal).transpose(1, 2).reshape(x.shape)
+        return cached_attention(query, key, value, mask, dropout, causal).transpose(1, 2).reshape(x.shape)
 
     def heads_at(self, x: Tensor, positions: QueryPositions, mask: Tensor | None = None) -> Tensor:
         """(B, T, D) -> (M, D): what `heads` computes for the wanted positions, where attention is not causal."""

@@ -178,13 +178,13 @@ class Cache:
             self._keep(torch.arange(len(used), device=used.device), self.seen)
 
     def _keep(self, inputs: Tensor, seen: Tensor, capacity: int | None = None) -> None:
-        """Keep, for each of `inputs`, the slots that any row of `seen` (inputs, W, S) uses, in order; padded with others.
+        """Keep, for each of `inputs`, the slots that any row of `seen` (inputs, W, S) uses, in order, others before them.
 
         `capacity`: of the new buffers, at least; None: it stays.
         """
         used = seen.any(1)
         most = int(used.sum(1).max())
-        slots = (~used).to(torch.int8).argsort(dim=1, stable=True)[:, :most]  # (inputs, most)
+        slots = used.to(torch.int8).argsort(dim=1, stable=True)[:, used.shape[1] - most :]  # (inputs, most)
         capacity = None if capacity is None else max(capacity, most)
         self.layers = [layer.gather(inputs, slots, capacity) for layer in self.layers]
         self.seen = seen.gather(2, slots[:, None].expand(-1, seen.shape[1], -1))

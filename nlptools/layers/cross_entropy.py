@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from nlptools.compute.kernels.cross_entropy import CrossEntropy, LogProbabilities, RDrop, chunk_rows, log_sum_exp
+from nlptools.compute.kernels.linear import linear
+
+Multiply = Callable[[Tensor, Tensor, Tensor | None], Tensor]  # x (N, E), weight (V, E) and bias (V,) or None -> (N, V)
 
 
 def summed_cross_entropy(
@@ -56,14 +61,22 @@ def summed_r_drop(
 
 
 def log_probabilities(
-    hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, vocab_size: int, bias_V: Tensor | None = None
+    hidden_ND: Tensor,
+    weight_VD: Tensor,
+    targets_N: Tensor,
+    vocab_size: int,
+    bias_V: Tensor | None = None,
+    multiply: Multiply = linear,
 ) -> Tensor:
-    """log softmax(hidden weight^T + bias)[target] of each row (N), in float32 nats, over the first `vocab_size` entries."""
+    """log softmax(hidden weight^T + bias)[target] of each row (N), in float32 nats, over the first `vocab_size` entries.
+
+    `multiply` computes the products of rows and the matrix.
+    """
     out = torch.empty(len(hidden_ND), dtype=torch.float32, device=hidden_ND.device)
     size = chunk_rows(weight_VD)
     for start in range(0, len(hidden_ND), size):
         rows = slice(start, start + size)
-        logits = hidden_ND[rows] @ weight_VD[:vocab_size].t()
+        logits = multiply(hidden_ND[rows], weight_VD, None)[:, :vocab_size]
         if bias_V is not None:
             logits = logits.float().add_(bias_V[:vocab_size])
         target_logits = logits.gather(1, targets_N[rows, None]).float()

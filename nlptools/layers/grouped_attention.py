@@ -11,7 +11,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from nlptools.compute.kernels.attention import attention, grouped_attention
+from nlptools.compute.kernels.attention import grouped_attention
+from nlptools.compute.kernels.ragged_attention import Ragged
+from nlptools.layers.attention import Mask, cached_attention
 from nlptools.layers.cache import KeyValues
 from nlptools.layers.linear import Linear
 from nlptools.layers.norms import RMSNorm
@@ -52,12 +54,12 @@ class GroupedQueryAttention(nn.Module):
         if norm_eps is not None:
             self.query_norm, self.key_norm = RMSNorm(self.head_size, norm_eps), RMSNorm(self.head_size, norm_eps)
 
-    def forward(self, x: Tensor, cache: KeyValues | None = None, mask: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, cache: KeyValues | None = None, mask: Mask | None = None) -> Tensor:
         """(B, T, D) -> (B, T, D); see `heads`."""
         return self.output(self.heads(x, cache, mask))
 
     def heads(
-        self, x: Tensor, cache: KeyValues | None = None, mask: Tensor | None = None, turn: Turn | None = None
+        self, x: Tensor, cache: KeyValues | None = None, mask: Mask | None = None, turn: Turn | None = None
     ) -> Tensor:
         """(B, T, D) -> (B, T, H * K); see `attention.SelfAttention.heads`."""
         H, G = self.num_heads, self.key_value_heads
@@ -72,11 +74,12 @@ class GroupedQueryAttention(nn.Module):
         dropout = self.dropout if self.training else 0.0
         causal = self.causal and mask is None and x.shape[1] > 1
         if cache is None:
+            assert not isinstance(mask, Ragged)
             return grouped_attention(query, key, value, mask, dropout, causal)
         query, key, value = (each.transpose(1, 2) for each in (query, key, value))  # (B, H or G, T, K)
         earlier = cache.size
         cached = cache.append(torch.stack([key, value]))
         if earlier:
             key, value = cached
-        heads = attention(query, key, value, mask, dropout, causal)
+        heads = cached_attention(query, key, value, mask, dropout, causal)
         return heads.transpose(1, 2).reshape(*x.shape[:2], H * self.head_size)

@@ -90,7 +90,7 @@ class Projection(Packable):
             parts = zip(torch.split(hidden_ND, size), torch.split(targets_N[:, None], size), strict=True)
             logs = (self.logits(rows).float().log_softmax(-1).gather(1, chosen) for rows, chosen in parts)
             return torch.cat(list(logs)).squeeze(1)
-        return log_probabilities(hidden_ND, self.matrix.weight, targets_N, self.vocab_size, self.bias())
+        return log_probabilities(hidden_ND, self.matrix.weight, targets_N, self.vocab_size, self.bias(), self.multiply)
 
     def chosen_log_probabilities(
         self, hidden_ND: Tensor, targets_N: Tensor, never: Tensor | None = None

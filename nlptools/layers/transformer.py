@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from nlptools.layers.attention import CrossAttention, SelfAttention, Source
+from nlptools.layers.attention import CrossAttention, Mask, SelfAttention, Source
 from nlptools.layers.cache import KeyValues
 from nlptools.layers.direct import Direct
 from nlptools.layers.dropout import Dropout
@@ -119,7 +119,7 @@ class Block(Direct, nn.Module):
         self,
         x: Tensor,
         cache: KeyValues | None = None,
-        mask: Tensor | None = None,
+        mask: Mask | None = None,
         *,
         turn: Turn | None = None,
         source: Source | None = None,

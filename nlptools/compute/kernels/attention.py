@@ -8,8 +8,8 @@ PyTorch's `scaled_dot_product_attention`, except in three cases:
   the processor's cache. Forward and backward of 16 sequences of 256 with 6 heads of 64 in bf16: 38 ms by PyTorch, 22 here. In
   float32, which PyTorch leaves to MKL, 6 layers of that shape train 1.8 times as fast on an AMD processor.
 * Inference with few queries (the steps of a beam search): plain products.
-* Inference on short sequences of equal length without a mask: plain products, and a softmax in one pass. So it is for causal
-  attention where oneDNN multiplies.
+* Inference on short sequences of equal length without a mask, for encoders: plain products, and a softmax in one pass. Causal
+  attention does not gain enough by it to give up that a sequence is computed alike in every batch, as PyTorch's kernel does.
 """
 
 from __future__ import annotations
@@ -27,9 +27,7 @@ from nlptools.compute.processor import cpuinfo
 _CHUNK_SCORES = 1 << 20  # scores computed at a time: they stay in the cache
 _MOST_WEIGHTS = 1 << 25  # attention weights of one layer that are kept for backward, unless dropout needs them kept
 _FEW_QUERIES = 16  # of a sequence: up to here, plain products are faster than PyTorch's kernel
-_MANY_HEADS = 1024  # G, from which on this holds for a single query, too
 _SHORT = 128  # length of a sequence up to which plain products are faster than PyTorch's kernel
-_SHORT_CAUSAL = 64  # the same for causal attention, half of whose products are for nothing
 _LARGEST_SCORE = 60.0  # exp of this, summed over a sequence and multiplied, is far below what float32 and bf16 can hold
 
 
@@ -42,10 +40,6 @@ def self_attention(qkv_BT3HK: Tensor, mask: Tensor | None = None, dropout: float
     if _keeps_weights(qkv_BT3HK, dropout, T, T):
         out: Tensor = _SelfAttention.apply(qkv_BT3HK, mask, dropout, causal)  # type: ignore[no-untyped-call]
         return out
-    if causal and not dropout and _is_short(qkv_BT3HK, T):
-        short = _short_causal_attention(*qkv_BT3HK.unbind(2))
-        if short is not None:
-            return short
     query, key, value = qkv_BT3HK.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, T, K)
     return attention(query, key, value, mask, dropout, causal).transpose(1, 2).reshape(B, T, H * K)
 
@@ -76,10 +70,6 @@ def grouped_attention(
         arguments = query_BTHK, key_BTGK, value_BTGK, mask, dropout, causal
         out: Tensor = _GroupedAttention.apply(*arguments)  # type: ignore[no-untyped-call]
         return out
-    if causal and not dropout and _is_short(query_BTHK, T):
-        short = _short_causal_attention(query_BTHK, key_BTGK, value_BTGK)
-        if short is not None:
-            return short
     query, key, value = (each.transpose(1, 2) for each in (query_BTHK, key_BTGK, value_BTGK))
     return attention(query, key, value, mask, dropout, causal).transpose(1, 2).reshape(B, T, H * K)
 
@@ -117,10 +107,10 @@ def attention(
 
 def _few_queries(query_BHTK: Tensor, key_BHSK: Tensor, value_BHSK: Tensor, mask: Tensor | None) -> Tensor:
     """-> (B, H, T, K), all in float32; see `attention`."""
-    B, H, T, K = query_BHTK.shape
-    # one query of a small batch is the one case in which a fused kernel wins
-    if T == 1 and B * H < _MANY_HEADS:
-        return F.scaled_dot_product_attention(query_BHTK, key_BHSK, value_BHSK, attn_mask=mask)
+    B, H, _, K = query_BHTK.shape
+    if B * H == 1:  # threads share the product of a single head, which changes its last digits: it is computed as two
+        query, key, value = (each.expand(2, -1, -1, -1) for each in (query_BHTK, key_BHSK, value_BHSK))
+        return _few_queries(query, key, value, mask)[:1]
     scores_BHTS = torch.matmul(query_BHTK * K**-0.5, key_BHSK.transpose(-1, -2))
     if mask is not None:
         scores_BHTS += _bias(mask, torch.float32)[:, None]
@@ -158,33 +148,6 @@ def unmasked_attention(qkv_BT3HK: Tensor, out_BTHK: Tensor) -> None:
             torch.div(by_head.transpose(1, 2), total.view(B, H, T, 1).transpose(1, 2), out=out_BTHK)
             return
     out_BTHK.copy_(F.scaled_dot_product_attention(query, key, value).transpose(1, 2))
-
-
-def _is_short(query: Tensor, T: int) -> bool:
-    """Whether causal attention by plain products is faster than by PyTorch's kernel. In float32 it is not."""
-    if query.device.type != "cpu" or query.requires_grad or torch.compiler.is_compiling():
-        return False
-    return 1 < T <= _SHORT_CAUSAL and query.dtype == torch.bfloat16 and by_onednn(query.dtype)
-
-
-def _short_causal_attention(query_BTHK: Tensor, key_BTGK: Tensor, value_BTGK: Tensor) -> Tensor | None:
-    """What each position reads from itself and those before it, (B, T, D); None where scores are too large. For inference.
-
-    As in `unmasked_attention`; the heads that share keys are one head with more queries. 75 sequences of 60 with 9 heads of 64
-    that share the keys of 3, in bf16 with AMX: 5.5 ms by PyTorch's kernel, 3.1 here.
-    """
-    (B, T, H, K), G = query_BTHK.shape, key_BTGK.shape[2]
-    q = (query_BTHK * K**-0.5).transpose(1, 2).reshape(B * G, -1, K)
-    k, v = (x.transpose(1, 2).reshape(B * G, T, K) for x in (key_BTGK, value_BTGK))
-    weights_GTT = _exponentials(q, k)  # (B G, H / G T, T)
-    if weights_GTT is None:
-        return None
-    weights_GTT.mul_(weights_GTT.new_ones(T, T).tril_().repeat(H // G, 1))
-    total = weights_GTT.view(-1, T) @ weights_GTT.new_ones(T, 1)
-    by_head = torch.bmm(weights_GTT, v).view(B, H, T, K)
-    out = query_BTHK.new_empty(B, T, H, K)
-    torch.div(by_head.transpose(1, 2), total.view(B, H, T, 1).transpose(1, 2), out=out)
-    return out.view(B, T, H * K)
 
 
 def _exponentials(q_GTK: Tensor, k_GSK: Tensor) -> Tensor | None:

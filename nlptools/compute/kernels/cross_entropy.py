@@ -41,8 +41,13 @@ def log_sum_exp(logits_NV: Tensor) -> Tensor:
         rows = slice(start, start + size)
         block = logits_NV[rows].float()
         highest = block.amax(1, keepdim=True)
-        out[rows] = torch.sub(block, highest).exp_().sum(1, keepdim=True).log_().add_(highest)
+        out[rows] = row_sums(torch.sub(block, highest).exp_()).log_().add_(highest)
     return out
+
+
+def row_sums(block_NV: Tensor) -> Tensor:
+    """The sum of each row (N, 1), in an order that does not depend on N: threads would share the sum of a single one."""
+    return block_NV.expand(max(2, len(block_NV)), -1).sum(1, keepdim=True)[: len(block_NV)]
 
 
 class CrossEntropy(torch.autograd.Function):

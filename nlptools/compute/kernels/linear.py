@@ -12,7 +12,10 @@ not in the cache, in ms on 2 cores:
     fp32, Intel Xeon, AMX                        0.27        0.26
 
 In fp32, AMD's processors gain from packing, with AVX-512 or without: all products of one row with the GPT-2 124M shape take
-40 ms by MKL, 19 packed; of 4 rows 61 and 15.
+40 ms by MKL, 19 packed; of 4 rows 61 and 15. There is a second reason to pack: from two rows on, the kernel adds up the terms of
+each row in the same order whatever the number of rows. MKL has other kernels for few rows. So every product in fp32 is packed,
+and a single row is computed as two: what a row gives does not depend on the other rows. Small matrices are slower so: one row
+of 64 times a matrix of 256 takes 22 microseconds, 4 by MKL.
 An activation is applied by the kernel before it writes the product: 12 layers of 32 rows in bf16 take 4.8 ms instead of 16.9.
 With AMX, a product in bf16 whose rows do not begin at lines of the cache takes up to twice the time: 700 rows of 650 times a
 matrix of 10,000 take 9.1 ms on 2 cores of an Intel Xeon, and 4.7 from such places; moving the rows takes 0.1.
@@ -32,8 +35,6 @@ from torch.nn import functional as F
 from nlptools.compute.processor import is_amd
 
 _LARGE = 1 << 21  # elements of a product; a smaller one stays in the cache while its bias is added
-# Elements of a large weight. With 384 x 384, one row takes 53 microseconds by MKL, 28 packed; with 256 x 256 9 and 19
-_LARGE_WEIGHT = 1 << 17
 _LINE = 32  # elements of 16 bits in a line of the cache, and in a row of an AMX tile
 _WORTH_MOVING = 1 << 29  # multiplications of a product from which on `in_lines` makes it faster
 _ACTIVATIONS: dict[str, tuple[str, list[float], str]] = {  # oneDNN's names for those of `layers.linear.ACTIVATIONS`
@@ -55,11 +56,9 @@ def by_onednn(dtype: torch.dtype) -> bool:
 
 
 @cache
-def _fewest_rows(dtype: torch.dtype, large: bool) -> int:
-    """With fewer, the plain product is faster than that of a packed weight, which may be `large`."""
-    if dtype == torch.bfloat16:
-        return 2 if is_amd() else 1
-    return 1 if large and dtype == torch.float32 and is_amd() else 8
+def _fewest_rows(dtype: torch.dtype) -> int:
+    """With fewer, the plain product is faster than that of a packed weight."""
+    return 2 if dtype == torch.bfloat16 and is_amd() else 1
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -72,7 +71,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         out: Tensor = _Linear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
         return out
     learns = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad)
-    if x.numel() == x.shape[-1] and x.dtype == torch.bfloat16 and not learns and _fewest_rows(x.dtype, large) > 1:
+    if x.numel() == x.shape[-1] and x.dtype == torch.bfloat16 and not learns and _fewest_rows(x.dtype) > 1:
         return _of_one_row(x, weight, bias)
     return F.linear(x, weight, bias)
 
@@ -144,16 +143,20 @@ class PackedWeight:
             return None
         if x.numel() < self._fewest or (self.packed is None and not self._pack(x, weight)):
             return None
+        shape, alone = x.shape, x.numel() == x.shape[-1]
+        if alone:  # see the module's docstring
+            x = x.reshape(1, -1).expand(2, -1)
+            other = None if other is None else other.reshape(1, -1).expand(2, -1)
         out: Tensor = (
             self._with_activation(x, self.packed, bias, *_ACTIVATIONS[activation])
             if other is None
             else self._with_other(x, other, self.packed, bias, how)
         )
-        return out
+        return out[0].view(*shape[:-1], -1) if alone else out
 
     def _pack(self, x: Tensor, weight: Tensor) -> bool:
         """Pack the weight, unless the plain product of so few rows is faster; whether it is packed."""
-        self._fewest = _fewest_rows(x.dtype, weight.numel() >= _LARGE_WEIGHT) * x.shape[-1]
+        self._fewest = _fewest_rows(x.dtype) * x.shape[-1]
         if x.numel() < self._fewest or not self._available:
             return False
         try:

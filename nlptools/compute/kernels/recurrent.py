@@ -110,7 +110,7 @@ def product_with(weight_MK: Tensor, steps: Tensor, packed: PackedWeight | None =
     T, B = steps.shape[:2]
     frozen = packed is not None and not weight_MK.requires_grad
     on_cpu = steps.device.type == "cpu"
-    if on_cpu and T >= _WORTH_PACKING and (by_onednn(weight_MK.dtype) or (frozen and weight_MK.dtype == torch.float32)):
+    if on_cpu and T >= _WORTH_PACKING and not frozen and by_onednn(weight_MK.dtype):
         rearranged = torch.ops.mkldnn._reorder_linear_weight(weight_MK.detach(), B)
         add = torch.ops.mkldnn._linear_pointwise.binary
         return lambda x, base: add(x, base, rearranged, None, "add")

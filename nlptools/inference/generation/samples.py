@@ -201,7 +201,8 @@ class Samples:
         samples = self.settings.drawn
         if samples > 1:
             rows = torch.arange(len(logits), device=logits.device).repeat_interleave(samples)
-            logits, state = logits[rows], state.select(rows, samples)
+            # on a CPU, each sample has its own past, so that it does not depend on the others
+            logits, state = logits[rows], state.select(rows, 1 if self.backend.exact_rows else samples)
         self.logits, self.state = logits, state
         self.rows = [i * samples + k for i in inputs for k in range(samples)]
         self.live = list(range(len(self.rows)))

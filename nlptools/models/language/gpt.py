@@ -17,9 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from nlptools.compute.kernels.attention import type_of_kept_keys
+from nlptools.compute.kernels.ragged_attention import Ragged
 from nlptools.configs.checks import check_heads, check_sizes
 from nlptools.configs.lm import TrainLM
 from nlptools.errors import BundleError, DataError, UsageError
+from nlptools.layers.attention import Mask
 from nlptools.layers.cache import Cache
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import Linear, check_activation
@@ -100,6 +102,12 @@ class GPTState:
         cache = Cache.joined([state.cache for state in states])
         padding = [state._padding() + (cache.length - state.cache.length) for state in states]
         return GPTState(cache, torch.cat(padding))
+
+    def ragged(self, T: int) -> Ragged | None:
+        """What the last T positions attend to where rows are padded, on a CPU; None: as the cache says."""
+        if self.padding is None or self.cache.width > 1 or not self.padding.is_cpu or torch.compiler.is_compiling():
+            return None
+        return Ragged.of((self.cache.length - self.padding).tolist(), T)
 
     def _one_by_one(self) -> GPTState:
         """This state, each hypothesis with slots of its own."""
@@ -197,7 +205,7 @@ class GPT(nn.Module):
                 f"{int(positions.max()) + 1} tokens are more than the model's context of {self.max_context}"
             )
         x, turn = self._embedded(ids, positions)
-        masks = self._masks(attend, past, T)
+        masks = self._masks(attend if state is None else state.ragged(T) or attend, past, T)
         for i, block in enumerate(self.blocks):
             x = block(x, None if state is None else state.cache.layers[i], masks[i], turn=turn)
         return self.norm(x).view(rows, T, -1), state
@@ -234,8 +242,8 @@ class GPT(nn.Module):
         scheme = self.position_embedding
         return self.dropout(scheme.add_to(self.token_embedding(ids), positions)), scheme.turn(positions)
 
-    def _masks(self, attend: Tensor | None, past: int, T: int) -> Sequence[Tensor | None]:
-        """The mask of each layer, for T tokens after `past` others; `attend`: as `Cache.extend` returns it."""
+    def _masks(self, attend: Mask | None, past: int, T: int) -> Sequence[Mask | None]:
+        """The mask of each layer, for T tokens after `past` others; `attend`: as `Cache.extend` or `ragged` returns it."""
         return [attend] * len(self.blocks)
 
     def start(self, batch_size: int, capacity: int) -> GPTState:

@@ -17,9 +17,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nlptools.compute.kernels.ragged_attention import Ragged
 from nlptools.configs.checks import check_heads, check_sizes
 from nlptools.configs.lm import TrainLM
 from nlptools.errors import BundleError, UsageError
+from nlptools.layers.attention import Mask
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import check_activation
 from nlptools.layers.norms import RMSNorm
@@ -161,13 +163,17 @@ class Modern(GPT):
         )
         self.norm: Any = RMSNorm(D, config.rms_norm_eps)
 
-    def _masks(self, attend: Tensor | None, past: int, T: int) -> Sequence[Tensor | None]:
+    def _masks(self, attend: Mask | None, past: int, T: int) -> Sequence[Mask | None]:
         """See `GPT`: the later layers see a window, if there is one."""
         config = self.config
         whole = min(config.max_window_layers, len(self.blocks)) if config.sliding_window else len(self.blocks)
         near = attend
         if whole < len(self.blocks):
-            near = within(attend, past, T, config.sliding_window, self.token_embedding.weight.device)
+            window, device = config.sliding_window, self.token_embedding.weight.device
+            if isinstance(attend, Ragged):
+                near = attend.within(window)
+            else:
+                near = within(attend, past, T, window, device)
         return [attend] * whole + [near] * (len(self.blocks) - whole)
 
 

@@ -109,29 +109,6 @@ def test_unmasked_attention_is_that_of_pytorch(length: int, scale: float) -> Non
     assert torch.allclose(out, expected, atol=1e-5 * scale)
 
 
-@pytest.mark.parametrize("scale", [1.0, 100.0])
-@pytest.mark.parametrize("length", [2, 17, 64, 65])
-def test_causal_attention_of_short_sequences_is_that_of_long_ones(
-    length: int, scale: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In bfloat16, by plain products unless scores are large, with shared keys and with each head's own."""
-    monkeypatch.setattr(attention, "by_onednn", lambda dtype: True)
-    torch.manual_seed(9)
-    query, key, value = (torch.randn(3, length, heads, 8).bfloat16() for heads in (6, 2, 2))
-    query *= scale
-    repeated = [x.repeat_interleave(3, 2) for x in (key, value)]
-    q, k, v = (x.float().transpose(1, 2) for x in (query, *repeated))
-    expected = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
-    with torch.inference_mode():
-        for out in (
-            attention.grouped_attention(query, key, value, causal=True),
-            attention.self_attention(torch.stack([query, *repeated], 2), causal=True),
-        ):
-            assert out.dtype == torch.bfloat16 and torch.allclose(out.float(), expected, atol=0.05)
-        if length > 2:  # too few scores for one of them to be large
-            assert (attention._short_causal_attention(query, key, value) is None) == (scale > 1)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("queries", [1, 3])
 def test_a_few_queries_see_what_many_see(queries: int, dtype: torch.dtype) -> None:

@@ -95,15 +95,24 @@ def test_the_setting_of_onednn_is_restored_after_an_error(monkeypatch: pytest.Mo
     assert torch.backends.mkldnn.enabled
 
 
-@pytest.mark.parametrize(("slow", "outputs", "packs"), [(True, 600, True), (True, 500, False), (False, 600, False)])
-def test_one_row_in_float32_is_packed_where_mkl_is_slow(
-    monkeypatch: pytest.MonkeyPatch, slow: bool, outputs: int, packs: bool
-) -> None:
-    """If the matrix is large; and any few rows are, with the same numbers."""
-    of_processor(monkeypatch, slow)
+@pytest.mark.parametrize("sizes", [(24, 40), (40, 7), (2048, 64)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_row_is_multiplied_alike_in_every_batch(dtype: torch.dtype, sizes: tuple[int, int]) -> None:
+    """In inference, to the last bit, with an activation and a residual too; in 16 bits from two rows on."""
+    if dtype == torch.bfloat16 and not by_onednn(dtype):
+        pytest.skip("oneDNN has no products in 16 bits for this processor")
     torch.manual_seed(4)
-    layer = Linear(256, outputs).requires_grad_(False)
-    for rows in (1, 3):
-        x = torch.randn(rows, 256)
-        assert torch.allclose(layer(x), F.linear(x, layer.weight, layer.bias), atol=1e-5)
-        assert (layer._packed.packed is not None) == packs
+    layer, x = Linear(*sizes).to(dtype).requires_grad_(False), torch.randn(70, sizes[0]).to(dtype)
+    residual = torch.randn(70, sizes[1]).to(dtype)
+    whole = layer(x), layer(x, "gelu"), layer.add_to(residual, x), layer.times(residual, x)
+    assert torch.allclose(
+        whole[0].double(), F.linear(x.double(), layer.weight.double(), layer.bias.double()), atol=0.02
+    )
+    for begin, end in ((0, 1), (3, 5), (17, 50), (69, 70), (2, 66)):
+        if end - begin == 1 and dtype == torch.bfloat16:
+            continue
+        rows = x[begin:end]
+        parts = layer(rows), layer(rows, "gelu"), *(f(residual[begin:end], rows) for f in (layer.add_to, layer.times))
+        for one, other in zip(parts, whole, strict=True):
+            assert torch.equal(one, other[begin:end])
+    assert torch.equal(layer(x[5]), whole[0][5]) or dtype == torch.bfloat16

@@ -1,0 +1,83 @@
+"""Attention in a batch of rows of different lengths, padded on the left, in which each row is computed as if it were alone.
+
+With a mask, the sums over the positions of a row have more terms: zeros, which change their order and with it the last digits.
+Here neighbouring rows of one length are attended to together, without their padding. 64 rows of 64 different lengths take about
+a third longer so than with a mask, and rows of one length no longer.
+Shapes: B rows, H heads, T new positions, S positions that are known with them, K head size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import torch
+from torch import Tensor
+
+from nlptools.compute.kernels.attention import attention
+
+
+@dataclass(frozen=True)
+class Run:
+    """Neighbouring rows of one length.
+
+    Attributes:
+        rows: their places in the batch.
+        new: the last of the T positions, which are their own.
+        own: the last of the S positions, which are their own.
+        mask: (1, 1, new, own) True = attend; None: plain causal attention.
+    """
+
+    rows: slice
+    new: int
+    own: int
+    mask: Tensor | None
+
+
+class Ragged:
+    """What the new positions of each row attend to: the row's own positions up to themselves."""
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self.runs = runs
+
+    @classmethod
+    def of(cls, own: Sequence[int], T: int) -> Ragged:
+        """For rows with this number of positions of their own each, the new ones included."""
+        runs, begin = [], 0
+        for length, group in groupby(own):
+            count, new = len(list(group)), min(T, length)
+            mask = None if new in (1, length) else _causal(new, length)
+            runs.append(Run(slice(begin, begin + count), new, length, mask))
+            begin += count
+        return cls(runs)
+
+    def within(self, window: int) -> Ragged:
+        """The same, where each position sees the last `window` positions of its row at most, itself included."""
+        return Ragged(
+            [
+                run if run.own <= window else Run(run.rows, run.new, run.own, _causal(run.new, run.own, window))
+                for run in self.runs
+            ]
+        )
+
+    def attend(self, query_BHTK: Tensor, key_BGSK: Tensor, value_BGSK: Tensor) -> Tensor:
+        """-> (B, H, T, K), as `attention`; zeros at the positions of padding. For inference."""
+        T, S = query_BHTK.shape[2], key_BGSK.shape[2]
+        parts = []
+        for run in self.runs:
+            query = query_BHTK[run.rows, :, T - run.new :]
+            key, value = (each[run.rows, :, S - run.own :] for each in (key_BGSK, value_BGSK))
+            parts.append(attention(query, key, value, run.mask, causal=run.mask is None and run.new > 1))
+        if all(run.new == T for run in self.runs):
+            return parts[0] if len(parts) == 1 else torch.cat(parts)
+        out = query_BHTK.new_zeros(query_BHTK.shape)
+        for run, part in zip(self.runs, parts, strict=True):
+            out[run.rows, :, T - run.new :] = part
+        return out
+
+
+def _causal(new: int, own: int, window: int | None = None) -> Tensor:
+    """(1, 1, new, own): each of the last `new` positions sees itself and those before it, `window` of them at most."""
+    mask = torch.ones(new, own, dtype=torch.bool).tril_(own - new)
+    return (mask if window is None else mask.triu_(own - new - window + 1))[None, None]

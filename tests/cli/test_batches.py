@@ -1,0 +1,59 @@
+"""What score and generate write does not depend on the size of batches, for a Transformer on a CPU in fp32."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_bundles import words_bundle
+
+WORDS = [f"w{i}" for i in range(1, 40)]
+
+
+def lines(count: int, longest: int, seed: int = 2) -> list[str]:
+    drawn = random.Random(seed)
+    return [" ".join(drawn.choices(WORDS, k=drawn.randint(0, longest))) for _ in range(count)]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    words_bundle(tmp_path / "lm", "modern")
+    (tmp_path / "in.txt").write_text("\n".join(lines(30, 15)) + "\n")
+    records = [
+        {"context": a or "w1", "choices": [b or "w2", "w3 w4 w5", "w6"]} for a, b in zip(lines(9, 9), lines(9, 6, 3))
+    ]
+    (tmp_path / "choices.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    return tmp_path
+
+
+def test_scores(files: Path, call: Any) -> None:
+    for options in (
+        ["in.txt", "--json"],
+        ["in.txt", "--per", "token", "--json"],
+        ["in.txt", "--per", "word", "--columns", "surprisal,rank,entropy", "--json"],
+        ["choices.jsonl", "--choices", "--unconditional", ""],
+    ):
+        wide, narrow = (
+            call("score", "lm", *options, "--precision", "fp32", "--batch-tokens", size).out for size in (4096, 1)
+        )
+        assert wide == narrow and wide.count(b"\n") >= 9
+    alone = b"".join(
+        call("score", "lm", "--json", "--precision", "fp32", "--text", line).out for line in lines(30, 15)[:5]
+    )
+    assert call("score", "lm", "in.txt", "--json", "--precision", "fp32").out.startswith(alone)
+
+
+def test_continuations_with_their_log_probabilities(files: Path, call: Any) -> None:
+    for options in (["--temperature", 0], ["--seed", 7], ["--top-k", 5, "--num-samples", 2]):
+        how = ["--precision", "fp32", "--json", "--logprobs", "--max-new-tokens", 9, *options]
+        one, seven, many = (call("generate", "lm", "in.txt", "--batch-size", size, *how).out for size in (1, 7, 64))
+        assert one == seven == many and one.count(b"\n") == 30
+
+
+@pytest.mark.parametrize("command", ["score", "generate", "serve", "embed"])
+def test_the_help_says_for_which_precision(call: Any, command: str) -> None:
+    text = " ".join(call(command, "--help").out.decode().split())
+    assert "fp32" in text and "bf16" in text and "round" in text
