@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     Lines,
     opens_models=True,
     formats="""--per line writes, for each input line, its log-probability (natural logarithm), a tab, and its number of
-tokens, including the end-of-text token, which an empty line consists of. With --field, these two columns are written behind
-those of the line. --per token writes a line for each token, the token and its log-probability separated by a tab, and an empty
+tokens, including the end-of-text token, which an empty line consists of. With --text-column, these two columns are written behind
+those of the line, and their names behind those of the first line, if it has names. --per token writes a line for each token, the token and its log-probability separated by a tab, and an empty
 line after each input line. --per total writes one JSON object: perplexity per token, per word and per byte, bits per byte, the
 counts, and the protocol (context, stride, the last window, memory, the token before the first one, unknown words, device
 and precision).
@@ -39,7 +39,10 @@ word given all words before it in the line; for the first word, given the start 
 most tokenizers the space before a word is part of its first piece. The end of a word then shows in the piece after it;
 surprisal includes this end (Pimentel and Meister 2024, arXiv:2406.14561; Oh and Schuler 2024, arXiv:2406.10851) unless
 --no-boundary-correction is given. Tokenizers of whole words need no correction. With WordPiece, every piece without ## ends the
-word before it. A word that has no token of its own has surprisal 0 and an empty rank and entropy.
+word before it. A word that has no token of its own has surprisal 0 and an empty rank and entropy. With --text-column, the lines
+are a long table, which R and pandas read as it is: for each word the columns of its record except the text (item, condition, ...),
+its number in the text (position), the word, the columns of --columns, and unknown, 1 for a word with a token unknown to the
+model; the names of all these in the first line, if the first line of the input has names; and no empty lines.
 
 --masked writes pseudo-log-likelihoods of an encoder in place of log-probabilities: the sum, over the tokens, of the
 log-probability of each given all others (Salazar et al. 2020, arXiv:1910.14659), or of each given all others but the later
@@ -80,7 +83,7 @@ null.""",
         ),
         (
             "Sort translations (id, tab, text) by probability, the best of each id first:",
-            "nlptools score lm/ --field 2 < nbest.tsv | sort -t $'\\t' -k 1,1n -k 3,3gr",
+            "nlptools score lm/ --text-column 2 < nbest.tsv | sort -t $'\\t' -k 1,1n -k 3,3gr",
         ),
         (
             "Mix an LSTM and n-grams with the best weights for a held-out text, and save the mixture:",
@@ -113,9 +116,10 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
     import math
 
     from nlptools.files import streams
+    from nlptools.formats import stimuli
     from nlptools.inference import mixture_directory
     from nlptools.inference.loading import load
-    from nlptools.inference.score_rows import rows
+    from nlptools.inference.score_rows import rows, table
 
     names = streams.check_inputs(inputs, [score.tune] if score.tune else [])
     if score.save is not None:
@@ -143,8 +147,13 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
             out.write(json.dumps(plain, indent=1, ensure_ascii=False) + "\n")
             loaded.unknown.report()
             return
-        for block in streams.batches(names, 1 if lines.line_buffered else 1024, common.encoding_errors):
-            out.write_lines(rows(loaded, block, score))
+        size = 1 if lines.line_buffered else 1024
+        if score.text_column is not None:
+            for window in stimuli.read(names, score.text_column, size, common.encoding_errors):
+                out.write_lines(table(loaded, window, score))
+        else:
+            for block in streams.batches(names, size, common.encoding_errors):
+                out.write_lines(rows(loaded, block, score))
         loaded.unknown.report()
 
 

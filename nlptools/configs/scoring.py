@@ -10,7 +10,7 @@ from nlptools.configs import LARGEST, option
 from nlptools.configs.tasks import changed
 from nlptools.errors import UsageError
 
-COLUMNS = ("surprisal", "rank", "entropy", "tokens")  # of --per word
+COLUMNS = ("surprisal", "rank", "entropy", "tokens", "unknown")  # of --per word
 LOGARITHMS = {"2": math.log(2), "e": 1.0, "10": math.log(10)}  # nats in one unit
 
 
@@ -88,12 +88,12 @@ class Score:
         " from the left, and counted.",
         section="Choices",
     )
-    field: int | None = option(
+    text_column: str | None = option(
         None,
-        "Score the text in column K of lines with tabs between columns, and write the log-probability and the number of"
-        " tokens behind the columns of the line. Columns count from 1, negative numbers from the last.",
-        low=-LARGEST,
-        metavar="K",
+        "Score the texts in this column of a table, CSV, Parquet or JSON lines by suffix, else fields between tabs, and keep"
+        " the other columns: a name in the first line, or a number from 1 (-1 the last) of a table without one.",
+        metavar="NAME",
+        was={"--field": "--text-column"},
     )
     masked: str | None = option(
         None,
@@ -106,7 +106,7 @@ class Score:
     columns: tuple[str, ...] = option(
         ("surprisal",),
         "Columns of --per word: surprisal; rank of the first token of the word among all tokens; entropy of the distribution"
-        " of this token; number of tokens.",
+        " of this token; number of tokens; unknown, 1 if a token of the word is unknown to the model, else 0.",
         choices=COLUMNS,
         section="Words",
     )
@@ -251,7 +251,7 @@ class Score:
         if len(set(self.columns)) < max(1, len(self.columns)):
             raise UsageError("--columns: expected different columns")
         self._check_choices()
-        self._check_field()
+        self._check_text_column()
         self._check_masked()
         self._check_mixture()
         self._check_adaptation()
@@ -263,7 +263,7 @@ class Score:
             return
         if self.per not in ("line", "total"):
             raise UsageError(f"--per {self.per} does not go with --choices: expected line or total")
-        unfit = ("field", "masked", "stride", "document", "carry", "tune", "save", "cache", "dynamic", "eos")
+        unfit = ("text_column", "masked", "stride", "document", "carry", "tune", "save", "cache", "dynamic", "eos")
         if flags := changed(self, unfit):
             raise UsageError(
                 f"{flags[0].replace('--eos', '--no-eos')} does not go with --choices",
@@ -323,12 +323,12 @@ class Score:
         if self.dynamic and self.stride:
             raise UsageError("--stride does not go with --dynamic: windows move on by --dynamic-segment")
 
-    def _check_field(self) -> None:
-        if self.field is None:
+    def _check_text_column(self) -> None:
+        if self.text_column is None:
             return
-        if self.field == 0:
-            raise UsageError("--field: columns count from 1, or from -1 for the last")
-        if self.per != "line" or self.json:
+        if self.text_column.lstrip("-").isdecimal() and int(self.text_column) == 0:
+            raise UsageError("--text-column: columns count from 1, or from -1 for the last")
+        if self.per not in ("line", "word") or self.json:
             raise UsageError(
-                "--field adds columns to lines: it does not go with --json or with --per token, word or total"
+                "--text-column keeps columns of lines or words: it does not go with --json or with --per token or total"
             )

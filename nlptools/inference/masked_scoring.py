@@ -92,8 +92,8 @@ class MaskedScorer:
     def words(self, lines: Sequence[str], settings: Score) -> list[WordScore]:
         """The words of each line; surprisals are of words given both sides, and are not corrected."""
         words = WordScorer(self.tokenizer, settings, self.output.vocab_size)
-        _, details = self._scores(lines, settings, words.wanted)
-        return [words.scores(line, row) for line, row in zip(lines, details, strict=True)]
+        rows, details = self._scores(lines, settings, words.wanted)
+        return [words.scores(line, row, ids) for line, row, ids in zip(lines, details, rows, strict=True)]
 
     def perplexity(self, blocks: Iterable[Block], settings: Score | None = None) -> dict[str, Any]:
         """Pseudo-perplexities of a text whose lines are scored one by one, and the protocol."""

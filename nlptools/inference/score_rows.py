@@ -5,21 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from nlptools.configs.scoring import Score
-from nlptools.errors import DataError
-from nlptools.files.line_records import escape, unescape
+from nlptools.files.line_records import escape
 from nlptools.files.streams import Block
+from nlptools.formats.stimuli import Stimuli
 from nlptools.inference.line_score import LineScore, Scorer, Total
 from nlptools.inference.words import WordScore
 
 
 def rows(model: Scorer, block: Block, settings: Score) -> Iterator[str]:
-    """The output for the lines of a block.
-
-    Raises:
-        DataError: a line without the column that is to be scored.
-    """
+    """The output for the lines of a block."""
     if settings.per == "line":
         return _lines(model, block, settings)
     if settings.per == "token":
@@ -32,19 +29,29 @@ def rows(model: Scorer, block: Block, settings: Score) -> Iterator[str]:
 
 
 def _lines(model: Scorer, block: Block, settings: Score) -> Iterator[str]:
-    if settings.field is None:
-        totals = model.totals(block.lines, settings)
-        return (_object(dict(zip(_TOTAL, total))) for total in totals) if settings.json else map(_total, totals)
-    column = settings.field - (settings.field > 0)
-    texts = []
-    for number, line in enumerate(block.lines, block.start):
-        try:
-            texts.append(unescape(line.split("\t")[column]))
-        except IndexError:
-            held = line.count("\t") + 1
-            raise DataError(f"no column {settings.field}: the line has {held}", path=block.path, line=number) from None
-    totals = model.totals(texts, settings)
-    return (f"{line}\t{_total(total)}" for line, total in zip(block.lines, totals, strict=True))
+    totals = model.totals(block.lines, settings)
+    return (_object(dict(zip(_TOTAL, total))) for total in totals) if settings.json else map(_total, totals)
+
+
+def table(model: Scorer, stimuli: Stimuli, settings: Score) -> Iterator[str]:
+    """The output for records of a table: the record and its score; or with words, a line for each word, after the columns of its
+    record but the text, and its number. Names of the columns come first where the table has names.
+    """
+    if settings.per == "line":
+        if stimuli.first and stimuli.names:
+            bidirectional = len(model.totals([""], settings)[0]) > 2
+            yield "\t".join([*stimuli.names, *_TOTAL[: 4 if bidirectional else 2]])
+        for fields, total in zip(stimuli.rows, model.totals(stimuli.texts, settings), strict=True):
+            yield "\t".join([*fields, _total(total)])
+        return
+    if "unknown" not in settings.columns:
+        settings = replace(settings, columns=(*settings.columns, "unknown"))
+    if stimuli.first and stimuli.names:
+        yield "\t".join([*stimuli.other(stimuli.names), "position", "word", *settings.columns])
+    for fields, score in zip(stimuli.rows, model.words(stimuli.texts, settings), strict=True):
+        kept = stimuli.other(fields)
+        for number, (word, *columns) in enumerate(zip(*_columns(score, settings).values(), strict=True), 1):
+            yield "\t".join([*kept, str(number), escape(str(word)), *map(_cell, columns)])
 
 
 _TOTAL = ("log_probability", "tokens", "forward", "backward")  # the last two of bidirectional models only
@@ -80,6 +87,7 @@ def _columns(score: WordScore, settings: Score) -> dict[str, list[object]]:
         "rank": [*score.ranks],
         "entropy": [None if value is None else value / unit for value in score.entropies],
         "tokens": [*score.tokens],
+        "unknown": [int(unknown) for unknown in score.unknown],
     }
     return {"word": [*score.words], **{name: columns[name] for name in settings.columns}}
 

@@ -40,6 +40,7 @@ class WordScore:
             before it) has 0 and the surprisal 0.
         ranks: of the first piece of each word among all tokens, from 1; None unless wanted, or for a word without pieces.
         entropies: of the distribution of the first piece, in nats; None as above.
+        unknown: whether a piece of each word is the unknown token.
     """
 
     words: list[str]
@@ -47,6 +48,7 @@ class WordScore:
     tokens: list[int]
     ranks: list[int | None]
     entropies: list[float | None]
+    unknown: list[bool]
 
 
 class Wanted(NamedTuple):
@@ -109,7 +111,15 @@ class WordScorer:
         words = [line[a:b] for a, b in spans]
         # 0.0 + x is never -0.0
         values = [0.0 + value for value in surprisals.tolist()]
-        return WordScore(words, values, counts, [None if r is None else int(r) for r in ranks], entropies)
+        return WordScore(
+            words, values, counts, [None if r is None else int(r) for r in ranks], entropies, self._unknown(ids, bounds)
+        )
+
+    def _unknown(self, ids: Sequence[int] | NDArray[Any], bounds: NDArray[np.int64]) -> list[bool]:
+        """Whether each word, which begins and ends at these tokens, has an unknown one."""
+        vocab = self.tokenizer.vocab
+        before = np.cumsum([0, *(id == (None if vocab is None else vocab.unk) for id in ids)])
+        return [bool(before[end] > before[first]) for first, end in zip(bounds, bounds[1:])] if len(ids) else []
 
     def bounds(self, line: str) -> NDArray[np.int64]:
         """The first token of each word, and the end of the last, (W + 1,); a token belongs to the word it begins in."""

@@ -50,7 +50,7 @@ def test_it_trains_stops_continues_scores_and_generates(call: Run, text: Path) -
     assert [each["forward"] for each in objects] == pytest.approx(rows[:, 2].tolist(), abs=1e-3)
     tokens = call("score", "whole", "--per", "token", stdin="w1 never w2\n").lines
     assert [line.split("\t")[0] for line in tokens] == ["w1", "<unk>", "w2", "</s>", ""]
-    by_field = call("score", "whole", "--field", 2, stdin="x\tw1 w2\n").lines
+    by_field = call("score", "whole", "--text-column", 2, stdin="x\tw1 w2\n").lines
     assert len(by_field[0].split("\t")) == 6
 
     for options in (("--temperature", 0), ("--beam", 3)):

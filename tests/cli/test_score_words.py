@@ -1,4 +1,4 @@
-"""score --per word, --field and --json: columns, units, and what does not go together."""
+"""score --per word, --text-column and --json: columns, units, and what does not go together."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_infinite_numbers_are_null() -> None:
 @pytest.mark.parametrize("field", [2, -2])
 def test_a_column_is_scored_and_the_rest_stays(call: Run, words: Path, field: int) -> None:
     lines = ["1\tw1 w2\t x\\t", "\t\t", "2\tw\\n3 \\\\\tü"]
-    done = call("score", words, "--field", field, stdin="\n".join(lines) + "\n")
+    done = call("score", words, "--text-column", field, stdin="\n".join(lines) + "\n")
     assert done.code == 0, done.err
     alone = call("score", words, "--text", "w1 w2", "--text", "", "--text", "w 3 \\").lines
     found = [line.rsplit("\t", 2) for line in done.lines]
@@ -138,14 +138,14 @@ def test_a_column_is_scored_and_the_rest_stays(call: Run, words: Path, field: in
 def test_a_column_that_is_missing(call: Run, words: Path, tmp_path: Path) -> None:
     (tmp_path / "in.tsv").write_text("1\tw1\n" * 1500 + "2 w2\n")
     for field in (2, -2):
-        done = call("score", words, "--field", field, "in.tsv")
+        done = call("score", words, "--text-column", field, "in.tsv")
         assert (done.code, done.err) == (65, f"nlptools score: in.tsv:1501: no column {field}: the line has 1\n")
 
 
 def test_an_empty_line_has_one_empty_column(call: Run, words: Path) -> None:
     empty = call("score", words, stdin="\n").text
-    assert call("score", words, "--field", 1, stdin="\n").text == "\t" + empty
-    assert call("score", words, "--field", 1, "--no-eos", stdin="\n").text == "\t0.0000\t0\n"
+    assert call("score", words, "--text-column", 1, stdin="\n").text == "\t" + empty
+    assert call("score", words, "--text-column", 1, "--no-eos", stdin="\n").text == "\t0.0000\t0\n"
 
 
 # -- what is wrong ----------------------------------------------------------------------------------------------------
@@ -154,9 +154,9 @@ def test_an_empty_line_has_one_empty_column(call: Run, words: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("--field", "0"), "--field: columns count from 1"),
-        (("--field", "1", "--json"), "--field adds columns"),
-        (("--field", "1", "--per", "word"), "--field adds columns"),
+        (("--text-column", "0"), "--text-column: columns count from 1"),
+        (("--text-column", "1", "--json"), "--text-column keeps columns"),
+        (("--text-column", "1", "--per", "token"), "--text-column keeps columns"),
         (("--base", "10"), "--base goes with --per word"),
         (("--per", "word", "--base", "3"), "--base"),
         (("--columns", "rank"), "--columns goes with --per word"),

@@ -1,0 +1,101 @@
+"""Tables with a column of texts whose other columns are kept: stimuli with their items and conditions, lists of candidates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nlptools.errors import DataError
+from nlptools.files.layout_names import named_layout
+from nlptools.files.line_records import escape, unescape
+from nlptools.formats import records, values
+from nlptools.formats.lines import Lines, column_number, header_names
+
+
+@dataclass(frozen=True)
+class Stimuli:
+    """Some records of a table.
+
+    Attributes:
+        names: of the columns; empty if the table does not name them.
+        place: the column of the texts, from 0.
+        rows: the fields of each record, as they are written between tabs.
+        texts: the text of each record.
+        first: whether these are the first records of the first file.
+    """
+
+    names: tuple[str, ...]
+    place: int
+    rows: list[list[str]]
+    texts: list[str]
+    first: bool
+
+    def other(self, fields: Sequence[str]) -> list[str]:
+        """`fields` without that of the text."""
+        return [field for place, field in enumerate(fields) if place != self.place]
+
+
+def read(paths: Sequence[str], column: str, size: int, errors: str = "strict") -> Iterator[Stimuli]:
+    """The records of files, at most `size` at a time. The suffix of a file says its layout: CSV, Parquet, JSON lines, or else
+    fields between tabs, which are escaped as in all our tables.
+
+    Args:
+        column: a name in the first line (a key of JSON), or a number from 1, -1 the last: then there are no names, except
+            in Parquet and JSON lines.
+
+    Raises:
+        DataError: no such column, a record without it, a file with other columns than the first; with file and line.
+    """
+    names: tuple[str, ...] | None = None
+    for path in paths:
+        for window in _windows(path, column, size, errors, names is None):
+            if names is not None and window.names != names:
+                raise DataError(f"other columns than in {paths[0]}", path=path, line=1)
+            names = window.names
+            yield window
+
+
+def _windows(path: str, column: str, size: int, errors: str, first: bool) -> Iterator[Stimuli]:
+    lines, kind = Lines(path, errors), named_layout(path)
+    keyed, tabs = kind in ("jsonl", "parquet"), kind != "csv"
+    table: Iterator[tuple[int, list[Any]]]
+    table = _with_names(records.objects(lines, kind)) if keyed else records.rows(lines, records.delimiter_of(kind))
+    names: tuple[str, ...] = ()
+    place, rows, texts = -1, [], []
+    for number, fields in table:
+        if place < 0:
+            numbered = re.fullmatch(r"-?[0-9]+", column) is not None
+            head = header_names([str(field) for field in fields], path, number) if keyed or not numbered else []
+            names = tuple(map(escape, head))
+            place = int(column) if numbered and not keyed else column_number(column, head, len(head), path)
+            place -= numbered and not keyed and place > 0
+            if names:
+                continue
+        try:
+            text = fields[place]
+        except IndexError:
+            message = f"no column {column}: the line has {len(fields)}"
+            raise DataError(message, path=path, line=number) from None
+        if names and len(fields) != len(names):
+            raise DataError(f"{len(fields)} columns, expected {len(names)}", path=path, line=number)
+        raw = not keyed and tabs
+        plain = fields if raw else ["" if field is None else values.text(field) for field in fields]
+        rows.append(list(plain) if raw else list(map(escape, plain)))
+        texts.append(unescape(text) if raw else plain[place])
+        if len(rows) == size:
+            yield Stimuli(names, place % len(fields), rows, texts, first)
+            rows, texts, first = [], [], False
+    if rows or names:
+        yield Stimuli(names, place, rows, texts, first)
+
+
+def _with_names(objects: Iterator[tuple[int, dict[str, Any]]]) -> Iterator[tuple[int, list[Any]]]:
+    """Objects as rows, the names of the first one before them; missing fields are None."""
+    names: list[str] = []
+    for number, value in objects:
+        if not names:
+            names = list(value)
+            yield number, list(names)
+        yield number, [value.get(name) for name in names]
