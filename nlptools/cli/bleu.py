@@ -31,7 +31,8 @@ from nlptools.errors import CheckFailed, UsageError
         "penalty, the ratio of the lengths, and the lengths in tokens. Several systems give a table on a terminal, and "
         "otherwise a line for each system and metric, without header, with columns separated by tabs: file, metric, score, "
         "signature; with --paired-bs the mean over the resamples and half the width of the 95% interval; and with a test "
-        "the p-value, empty for the baseline. With several "
+        "the p-value, empty for the baseline. --verbose writes to standard error how BLEU comes about: the n-grams that match, "
+        "their precisions and the mean of these, and the brevity penalty. With several "
         "references an n-gram may match any of them; chrF takes the best reference, TER the nearest. Files of "
         "--statistics have a line that describes the metric, a line with the names of the columns, and a line of "
         "numbers for each segment; --merge scores the sum of any number of them.\n\n"
@@ -79,6 +80,7 @@ def command(
         several = len(input.input) > 1 and not sys.stdout.isatty()
         report = dataclasses.replace(report, format="tsv" if several else "text")
     without_blas_threads()
+    from nlptools import messages
     from nlptools.files import streams
     from nlptools.metrics.translation import corpus, segments, statistics_files, systems
     from nlptools.metrics.translation import report as forms
@@ -104,8 +106,12 @@ def command(
         statistics = _count(metrics, len(names), blocks, significance.resampled, report.statistics)
     compared = systems.compare(statistics, names, significance, report.signature)
     with streams.Output() as out:
-        out.write_lines(forms.lines(compared, report, significance))
-    score = compared.scores[0].score
+        out.write_lines(forms.lines(compared, report, significance, sys.stdout.isatty()))
+    for scores in compared.scores:
+        for name, each in zip(names, scores, strict=True):
+            for step in each.steps():
+                messages.detail(f"{name}: {step}" if len(names) > 1 else step)
+    score = compared.scores[0][0].score
     if report.fail_under is not None and score < report.fail_under:
         raise CheckFailed(f"the score {score:.{max(report.width, 2)}f} is below {report.fail_under:g}")
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
+import math
+import os
 import random
 import re
+import subprocess
+import sys
 
 import pytest
+from conftest import environment
 
 from nlptools.cli import bleu as command
 from tests.real_data import published
@@ -407,6 +413,62 @@ def test_systems_in_a_pipe(call, files):
     (one,) = call("bleu", "ref", "-i", "hyp", "-f", "tsv", "--confidence", "50").lines
     assert one.split("\t")[:2] == ["hyp", "BLEU"] and one.count("\t") == 5
     assert call("bleu", "ref", "-f", "tsv", stdin=HYP).text.startswith("-\tBLEU\t")
+
+
+def on_terminal(place, *args):
+    """What a command writes to a terminal as its standard output."""
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "nlptools", *args]
+    try:
+        done = subprocess.run(command, cwd=place, env=environment(), stdout=theirs, stderr=subprocess.PIPE)
+        os.close(theirs)
+        parts = []
+        with contextlib.suppress(OSError):  # the end of a terminal
+            while part := os.read(ours, 1 << 16):
+                parts.append(part)
+    finally:
+        os.close(ours)
+    assert done.returncode == 0, done.stderr
+    return b"".join(parts).decode().replace("\r\n", "\n")
+
+
+def test_a_paired_test_on_a_terminal_is_a_table_that_explains_itself(call, files):
+    (files / "good").write_text((REF + "a b c d e\n") * 30)
+    (files / "gold").write_text((REF + "a b c d e\n") * 30)
+    (files / "bad").write_text((HYP + "e d c b a\n") * 30)
+    arguments = ["bleu", "gold", "-i", "bad", "good", "--paired-bs", "50"]
+    shown = on_terminal(files, *arguments)
+    header, baseline, system, p_value = (
+        next(line for line in shown.split("\n") if word in line) for word in ("System", "bad", " good ", "(p =")
+    )
+    assert "BLEU (μ ± 95% CI)" in header and "Baseline: bad" in baseline and "100.0 (100.0 ± 0.0)" in system
+    assert "*" in p_value and "p <= 0.05, marked *" in shown
+    assert "μ ± 95% CI is the mean over the resamples" in shown
+    text = call(*arguments, "-f", "text").text
+    assert "is the mean over" not in text and len(call(*arguments).lines) == 2
+    assert [line for line in shown.split("\n") if "is the mean over" not in line] == text.split("\n")
+
+
+def test_verbose_shows_how_bleu_comes_about(call, files):
+    done = call("bleu", "ref", "-i", "hyp", "-v", "-m", "bleu", "chrf")
+    assert done.text == call("bleu", "ref", "-i", "hyp", "-m", "bleu", "chrf").text
+    score = json.loads(call("bleu", "ref", "-i", "hyp", "-f", "json", "-w", "6").text)["score"]
+    lines = done.err.strip().split("\n")
+    assert lines[:3] == [
+        "1-grams: 10 of 11 match, 90.91%",
+        "2-grams: 6 of 9 match, 66.67%",
+        "3-grams: 3 of 7 match, 42.86%",
+    ]
+    penalty = math.exp(1 - 12 / 11)
+    assert lines[5] == f"brevity penalty: {penalty:.4f}, exp(1 - 12/11): 11 tokens, of the nearest references 12"
+    assert lines[4] == f"geometric mean of the precisions: {score / penalty:.2f}"
+    assert lines[6] == f"BLEU = {penalty:.4f} x {score / penalty:.2f} = {score:.2f}" and len(lines) == 7
+    (files / "far").write_text("the cat\nworld\n")
+    several = call("bleu", "ref", "-i", "hyp", "far", "-v").err
+    assert "hyp: 1-grams: 10 of 11 match" in several and "far: 2-grams: 1 of 1 match" in several
+    assert "far: 3-grams: 0 of 0 match" in several
+    smoothed = call("bleu", "ref", "-v", stdin="the dog sat there\nworld of wonders\n").err
+    assert "(smoothed)" in smoothed and "\nBLEU = " in smoothed
 
 
 def test_holm(call, files):

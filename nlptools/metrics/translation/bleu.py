@@ -47,6 +47,23 @@ class BleuScore(Score):
     sys_len: int = 0
     ref_len: int = 0
 
+    def steps(self) -> list[str]:
+        """How the score comes about, a line for each step: n-grams by order, their mean, the brevity penalty, the product."""
+        lines = [
+            f"{n}-grams: {count:g} of {total:g} match, {precision:.2f}%" + (" (smoothed)" if smoothed else "")
+            for n, (count, total, precision) in enumerate(zip(self.counts, self.totals, self.precisions), 1)
+            for smoothed in [total > 0 and not math.isclose(100 * count / total, precision, abs_tol=1e-9)]
+        ]
+        mean = self.score / self.bp if self.bp else 0.0
+        long = self.sys_len >= self.ref_len
+        formula = "not shorter" if long or not self.sys_len else f"exp(1 - {self.ref_len}/{self.sys_len})"
+        return [
+            *lines,
+            f"geometric mean of the precisions: {mean:.2f}",
+            f"brevity penalty: {self.bp:.4f}, {formula}: {self.sys_len} tokens, of the nearest references {self.ref_len}",
+            f"BLEU = {self.bp:.4f} x {mean:.2f} = {self.score:.2f}",
+        ]
+
 
 @dataclass(frozen=True)
 class Bleu(CorpusMetric):

@@ -32,6 +32,10 @@ class Score:
     verbose: str = ""
     signature: str = ""
 
+    def steps(self) -> list[str]:
+        """How the score comes about, a line for each step; none if the metric does not say."""
+        return []
+
     def line(self, width: int = 1, number: str | None = None) -> str:
         """Name, signature, the score with `width` decimals (or `number` in its place), and its parts, on one line."""
         name = f"{self.name}|{self.signature}" if self.signature else self.name

@@ -33,15 +33,15 @@ _SHORT = {  # of keys in signatures; see `_signature` for TER's tokenizer
 _SIGNIFICANT = 0.05
 
 
-def lines(systems: Systems, report: Report, tests: Significance) -> list[str]:
-    """One line for each metric, JSON, or a table of systems."""
+def lines(systems: Systems, report: Report, tests: Significance, terminal: bool = False) -> list[str]:
+    """One line for each metric, JSON, or a table of systems; on a `terminal` with a line that explains its intervals."""
     if report.format == "tsv" and not report.score_only:
         return [line for i in range(len(systems.names)) for line in _tsv(systems, i, report)]
     if len(systems.names) > 1:
-        return _lines_of_systems(systems, report, tests)
+        return _lines_of_systems(systems, report, tests, terminal)
     scored = [
         (score, result, systems.signatures[name])
-        for score, (name, (result,)) in zip(systems.scores, systems.columns.items(), strict=True)
+        for (score,), (name, (result,)) in zip(systems.scores, systems.columns.items(), strict=True)
     ]
     if report.format == "json" and not report.score_only:
         texts = [json.dumps(_record(*one, report.width), indent=1, ensure_ascii=False) for one in scored]
@@ -122,7 +122,7 @@ def _tsv(systems: Systems, place: int, report: Report) -> Iterator[str]:
 # -- several systems --------------------------------------------------------------------------------------------------
 
 
-def _lines_of_systems(systems: Systems, report: Report, tests: Significance) -> list[str]:
+def _lines_of_systems(systems: Systems, report: Report, tests: Significance, terminal: bool) -> list[str]:
     """The scores alone, JSON, or a table with a row for each system and a column for each metric."""
     names = [*systems.names]
     if tests.paired:
@@ -139,7 +139,12 @@ def _lines_of_systems(systems: Systems, report: Report, tests: Significance) -> 
         rows.append([name, *(_cell(result, report.width, " " if latex else "\n") for result in results)])
     lines = [*(_booktabs(rows) if latex else _grid(rows)), ""]
     if tests.paired:
-        lines += [*_explanation(names[0], tests), ""]
+        lines += _explanation(names[0], tests)
+        if tests.paired_bs and terminal:
+            lines.append(
+                " - μ ± 95% CI is the mean over the resamples, and half the width of the interval of 95% of them."
+            )
+        lines.append("")
     lines += _heading("Metric signatures")
     return lines + [f" - {name:<10} {_signature(items, report.short)}" for name, items in systems.signatures.items()]
 

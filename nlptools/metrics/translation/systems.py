@@ -21,13 +21,13 @@ class Systems:
 
     Attributes:
         names: of the systems.
-        scores: the score of the first system under each metric, with its parts.
+        scores: the scores of all systems under each metric, with their parts.
         columns: the results of all systems, by name of the metric.
         signatures: by name of the metric.
     """
 
     names: list[str]
-    scores: list[Score]
+    scores: list[list[Score]]
     columns: dict[str, list[Result]]
     signatures: dict[str, Items]
 
@@ -41,12 +41,12 @@ def compare(
         DataError: no segments.
     """
     tables = statistics.tables()
-    scores: list[Score] = []
+    scores: list[list[Score]] = []
     columns: dict[str, list[Result]] = {}
     signatures: dict[str, Items] = {}
     for k, metric in enumerate(statistics.metrics):
         rows = [system[k] for system in tables]
-        scores.append(metric.score(rows[0].sum(axis=0)))
+        scores.append([metric.score(table.sum(axis=0)) for table in rows])
         columns[metric.name] = _results(metric, rows, tests)
         signatures[metric.name] = signature(metric, statistics.num_references, tests.items(), version)
     return Systems(list(names), scores, columns, signatures)
