@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,6 +12,7 @@ from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs
 from nlptools.configs import Common, Compute, Lines
 from nlptools.configs.scoring import Score
+from nlptools.errors import UsageError
 
 if TYPE_CHECKING:
     from nlptools.files.streams import Output
@@ -23,11 +26,11 @@ if TYPE_CHECKING:
     Lines,
     opens_models=True,
     formats="""--per line writes, for each input line, its log-probability (natural logarithm), a tab, and its number of
-tokens, including the end-of-text token, which an empty line consists of. With --text-column, these two columns are written behind
-those of the line, and their names behind those of the first line, if it has names. --per token writes a line for each token, the token and its log-probability separated by a tab, and an empty
-line after each input line. --per total writes one JSON object: perplexity per token, per word and per byte, bits per byte, the
-counts, and the protocol (context, stride, the last window, memory, the token before the first one, unknown words, device
-and precision).
+tokens, including the end-of-text token, which an empty line consists of. With --text-column, these two columns are written
+behind those of the line, and their names behind those of the first line, if it has names. --per token writes a line for each
+token, the token and its log-probability separated by a tab, and an empty line after each input line. --per total writes one
+JSON object: perplexity per token, per word and per byte, bits per byte, the counts, and the protocol (context, stride, the last
+window, memory, the token before the first one, unknown words, device and precision).
 
 An ELMo has two more columns per line: the log-probability forward, each token given those before it, and backward, each given
 those behind it. The first column is their mean; so are the log-probabilities per token, and the perplexity of --per total,
@@ -40,9 +43,9 @@ most tokenizers the space before a word is part of its first piece. The end of a
 surprisal includes this end (Pimentel and Meister 2024, arXiv:2406.14561; Oh and Schuler 2024, arXiv:2406.10851) unless
 --no-boundary-correction is given. Tokenizers of whole words need no correction. With WordPiece, every piece without ## ends the
 word before it. A word that has no token of its own has surprisal 0 and an empty rank and entropy. With --text-column, the lines
-are a long table, which R and pandas read as it is: for each word the columns of its record except the text (item, condition, ...),
-its number in the text (position), the word, the columns of --columns, and unknown, 1 for a word with a token unknown to the
-model; the names of all these in the first line, if the first line of the input has names; and no empty lines.
+are a long table, which R and pandas read as it is: for each word the columns of its record except the text (item, condition,
+...), its number in the text (position), the word, the columns of --columns, and unknown, 1 for a word with a token unknown to
+the model; the names of all these in the first line, if the first line of the input has names; and no empty lines.
 
 --masked writes pseudo-log-likelihoods of an encoder in place of log-probabilities: the sum, over the tokens, of the
 log-probability of each given all others (Salazar et al. 2020, arXiv:1910.14659), or of each given all others but the later
@@ -55,9 +58,16 @@ perhaps "answer", "label" or "gold", the number of the right one from 0 (an "ans
 HellaSwag, and Parquet (by suffix), are read as they are. Context and choice are cut into tokens together, white space at the end
 of the context goes to the choice, and contexts that are too long are cut from the left, all as lm-evaluation-harness does. The
 output has, for each record, its keys and lists with a value for each choice: "log_probability", "tokens", "bytes" (of the choice
-itself), "greedy" (whether it is what greedy decoding generates), and "unconditional" with that option. "best" has the number of
-the most probable choice by "sum" (acc of lm-evaluation-harness), by mean log-probability per "token" and per "byte" (acc_norm for
-ASCII), and by "unconditional" (acc_mutual_info). Accuracies go to standard error.
+itself, without white space around it), "characters" (of the choice as it is given), "greedy" (whether it is what greedy decoding
+generates), and "unconditional" with that option. "best" has the number of the most probable choice by "sum" (acc of
+lm-evaluation-harness), by mean log-probability per "token", per "byte" and per "character" (acc_norm), and by "unconditional"
+(acc_mutual_info); null if several are equally probable: such ties are counted, and never right. Accuracies go to standard error,
+with --by also those of the records with each value of a column.
+
+Minimal pairs are choices, too: records with "sentence_good" and "sentence_bad" (BLiMP), tables with two such columns (good and
+bad, grammatical and ungrammatical, acceptable and unacceptable, correct and incorrect), and CSV or .tsv with two columns
+without names, the right sentence first. Several models, before the input files, give a table with a line for each, and with
+--by for each value of the column; with --per total and without --choices, a table of perplexities.
 
 --json writes an object for each input line: log_probability and tokens (a number) per line, of an ELMo also forward and backward;
 lists named token and log_probability per token; lists named word, surprisal, rank, entropy, tokens per word. Infinite numbers are
@@ -94,6 +104,14 @@ null.""",
             "nlptools score gpt2/ --choices --per total hellaswag_val.jsonl",
         ),
         (
+            "Accuracy on minimal pairs, by phenomenon, of two models:",
+            "nlptools score gpt2/ qwen/ --choices --by linguistics_term blimp.jsonl",
+        ),
+        (
+            "Surprisals of the words of stimuli, with their items and conditions, for R:",
+            "nlptools score lm/ --per word --text-column sentence stimuli.csv > long.tsv",
+        ),
+        (
             "Let a model adapt to a text, with a cache and by training:",
             "nlptools score lstm/ --cache 500 --dynamic 0.1 --per total test.txt",
         ),
@@ -112,6 +130,10 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
     rounded: by about 1e-5 in fp32, 0.1 in bf16.
     """
     score.check()
+    others = list(itertools.takewhile(os.path.isdir, inputs))
+    if others:
+        _compare([model, *others], inputs[len(others) :], score, compute, lines, common)
+        return
     import json
     import math
 
@@ -157,6 +179,40 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
         loaded.unknown.report()
 
 
+def _compare(
+    models: list[str], inputs: tuple[str, ...], score: Score, compute: Compute, lines: Lines, common: Common
+) -> None:
+    """Write a table of several models, each alone."""
+    from nlptools.errors import DataError
+    from nlptools.files import progress, streams
+    from nlptools.inference import choices, score_tables
+    from nlptools.inference.loading import load
+
+    if not score.choices and score.per != "total":
+        raise UsageError(f"several models ({', '.join(models)}) go with --choices or --per total, which give a table")
+    if score.mixed or score.tune or score.save:
+        raise UsageError("--with, --tune and --save go with one MODEL, whose mixture they make")
+    names = streams.check_inputs(inputs)
+    if "-" in names:
+        raise UsageError("several models read the same input: expected the names of files, not standard input")
+    with streams.Output(lines.output, force=lines.force, line_buffered=True) as out:
+        head = score_tables.accuracy_header(score) if score.choices else score_tables.perplexity_header()
+        for number, model in enumerate(models):
+            loaded: Any = load(model, compute=compute, settings=score, errors=common.encoding_errors)
+            if score.choices:
+                scorer = choices.ChoiceScorer(loaded, score)
+                for items in scorer.objects(names, common.encoding_errors):
+                    progress.done(len(items))
+                rows = list(score_tables.accuracy_rows(model, scorer))
+            else:
+                result = loaded.perplexity(streams.all_blocks(names, common.encoding_errors), score)
+                if result["tokens"] == 0:
+                    raise DataError("no text to score: the input is empty")
+                rows = [score_tables.perplexity_row(model, result)]
+                loaded.unknown.report()
+            out.write_lines(rows if number else [head, *rows])
+
+
 def _score_choices(
     loaded: LanguageModel, names: list[str], score: Score, lines: Lines, common: Common, out: Output
 ) -> None:
@@ -177,4 +233,4 @@ def _score_choices(
             raise DataError("no record has an answer")
         out.write(json.dumps(scorer.total(), indent=1, ensure_ascii=False) + "\n")
     else:
-        scorer.accuracy.note()
+        scorer.note()

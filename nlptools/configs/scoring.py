@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from nlptools.configs import LARGEST, option
+from nlptools.configs import option
 from nlptools.configs.tasks import changed
 from nlptools.errors import UsageError
 
@@ -73,6 +73,12 @@ class Score:
         "With --choices: also the log-probability of each choice given TEXT alone (--unconditional '': at the start of a text),"
         " and the choices by the difference.",
         metavar="TEXT",
+        section="Choices",
+    )
+    by: str | None = option(
+        None,
+        "With --choices: also the accuracy of the records with each value of this column (key), such as phenomenon.",
+        metavar="COLUMN",
         section="Choices",
     )
     delimiter: str = option(
@@ -258,7 +264,7 @@ class Score:
 
     def _check_choices(self) -> None:
         if not self.choices:
-            if flags := changed(self, ("unconditional", "delimiter", "strict")):
+            if flags := changed(self, ("unconditional", "by", "delimiter", "strict")):
                 raise UsageError(f"{flags[0]} goes with --choices")
             return
         if self.per not in ("line", "total"):

@@ -69,7 +69,7 @@ TASKS = {
     "choice": TaskEntry(
         "nlptools.tasks.choice.task:MultipleChoice",
         "choice",
-        ("csv", "jsonl", "parquet"),
+        ("csv", "tsv", "jsonl", "parquet"),
         ("probabilities", "top_k"),
     ),
     "coreference": TaskEntry(

@@ -5,7 +5,10 @@ Zellers et al. 2018, SWAG (D18-1009), and 2019, HellaSwag (P19-1472). Layouts:
             is known
     jsonl   an object per line with the same keys; or `ctx`, `endings` and `label` (HellaSwag); or `context` and
             `endings` or `choices`; or `prompt`, `choices` and `answer`, as `nlptools prompt` writes them
+    tsv     a table with such columns between tabs
     parquet a table of Parquet with such columns
+Warstadt et al. 2020, BLiMP (2020.tacl-1.25), minimal pairs: `sentence_good` and `sentence_bad`, without a context, or other
+names in `PAIRS`; and tables of two columns without names, the right sentence first.
 With `sent2`, the context is `sent1` and each ending is `sent2`, a space, and the ending, as in SWAG's own baselines and all
 later ones. A label is the number of an ending, from 0, as number or text; -1, null and nothing mean no label. An `answer` may
 also be the text of an ending.
@@ -13,6 +16,7 @@ also be the text of an ending.
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -27,9 +31,17 @@ from nlptools.formats.reading_options import Options
 PROMPT = "prompt"
 _CONTEXTS = (PROMPT, "sent1", "ctx", "context")
 _LABELS = ("label", "gold", "answer")
+PAIRS = (  # columns of minimal pairs, the right one first
+    ("sentence_good", "sentence_bad"),
+    ("good", "bad"),
+    ("good_sentence", "bad_sentence"),
+    ("grammatical", "ungrammatical"),
+    ("acceptable", "unacceptable"),
+    ("correct", "incorrect"),
+)
 _OF_PROMPT = ("answer", "label", "gold")  # beside a prompt, a label may be that of the record it was written from
 _IDS = ("id", "ind", "idx", "fold-ind", "")  # the first column of SWAG's CSV has no name
-_HINT = "expected sent1, sent2, ending0, ending1, ...; or context and a list endings"
+_HINT = "expected sent1, sent2, ending0, ending1, ...; context and a list endings; or sentence_good and sentence_bad"
 
 
 def read_choices(path: str, options: Options, errors: str = "strict") -> Iterator[Choice]:
@@ -47,12 +59,41 @@ def read_records(path: str, options: Options, errors: str = "strict") -> Iterato
     """The records of a file as they are, and their examples. Raises as `read_choices`."""
     layout = layout_of("choice", path, options.layout, options.delimiter)
     lines = Lines(path, errors)
-    for number, record in records.objects(lines, layout, options.delimiter):
+    unnamed = _holds_pairs(lines, layout, options.delimiter)
+    table = _pairs(lines, layout, options.delimiter) if unnamed else records.objects(lines, layout, options.delimiter)
+    for number, record in table:
         yield record, _choice(record, lines, number, options)
+
+
+def _holds_pairs(lines: Lines, layout: str, delimiter: str | None) -> bool:
+    """Whether a table has two columns without names."""
+    first = lines.first() if layout in ("csv", "tsv") else None
+    if not first:
+        return False
+    between = records.delimiter_of(layout, delimiter)
+    fields = next(csv.reader([first], delimiter=between)) if between else first.split("\t")
+    known = {*_CONTEXTS, *_LABELS, *_IDS, "ending0", *(name for pair in PAIRS for name in pair)}
+    return len(fields) == 2 and not known & {field.strip().lower() for field in fields}
+
+
+def _pairs(lines: Lines, layout: str, delimiter: str | None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The records of such a table, with the names of BLiMP."""
+    for number, fields in records.rows(lines, records.delimiter_of(layout, delimiter)):
+        if len(fields) != 2:
+            raise lines.refuse(number, f"expected 2 columns, found {len(fields)}", "the right sentence comes first")
+        yield number, dict(zip(PAIRS[0], fields))
 
 
 def _choice(record: Mapping[str, Any], lines: Lines, number: int, options: Options) -> Choice:
     key = next((key for key in _CONTEXTS if key in record), None)
+    lowered = {name.strip().lower(): text for name, text in record.items()}
+    pair = next((pair for pair in PAIRS if key is None and lowered.keys() >= set(pair)), None)
+    if pair is not None:
+        good, bad = (lowered[name] for name in pair)
+        if not isinstance(good, str) or not isinstance(bad, str):
+            raise lines.refuse(number, f"no text under {pair[0]} or {pair[1]}", _HINT)
+        id = next((str(record[name]) for name in ("pairID", *_IDS) if name in record), None)
+        return Choice("", (good, bad), 0, lines.place(number), id)
     endings = _endings(record)
     if key is None or len(endings) < 2 or not all(isinstance(text, str) for text in (record[key], *endings)):
         raise lines.refuse(number, f"no context with two or more endings: the fields are {', '.join(record)}", _HINT)

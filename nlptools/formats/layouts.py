@@ -15,7 +15,7 @@ _SUFFIXES = {  # of each task, tried in order
     "tag": {".conllu": "conllu", "": "conll"},
     "roles": {"": "conllu"},
     "answer": {".json": "squad", ".csv": "csv", **_OBJECTS, "": "table"},
-    "choice": {".csv": "csv", **_OBJECTS, "": "jsonl"},
+    "choice": {".csv": "csv", ".tsv": "tsv", **_OBJECTS, "": "jsonl"},
     "coreference": {"": "gap"},
     **{task: {**_OBJECTS, "": "jsonl"} for task in ("instruct", "reward", "preference")},
 }

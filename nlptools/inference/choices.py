@@ -1,8 +1,9 @@
 """Which of several choices a language model prefers, by likelihood, and how often it is right.
 
-Four ways to choose: by the sum of log-probabilities (`acc` of lm-evaluation-harness), by the mean per token (Brown et al. 2020),
-per byte (`acc_norm`, which divides by characters), and by the difference to the log-probability without the context
-(`acc_mutual_info`; Brown et al. 2020).
+Five ways to choose: by the sum of log-probabilities (`acc` of lm-evaluation-harness), by the mean per token (Brown et al.
+2020), per byte of a choice without white space around it, per character of a choice as it is given (`acc_norm`), and by the
+difference to the log-probability without the context (`acc_mutual_info`; Brown et al. 2020). Where several choices have the
+highest value, none is chosen: such a tie is never right.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import Any
 
 from nlptools import messages
 from nlptools.configs.scoring import Score
+from nlptools.errors import shown
+from nlptools.formats import values
 from nlptools.formats.choices import PROMPT, read_records
 from nlptools.formats.examples import Choice
 from nlptools.formats.reading_options import Options
@@ -32,32 +35,46 @@ class Accuracy:
     records: int = 0
     answered: int = 0
     right: dict[str, int] = field(default_factory=dict)
+    ties: dict[str, int] = field(default_factory=dict)  # among the records with an answer
 
-    def add(self, answer: int | None, best: Mapping[str, int]) -> None:
+    def add(self, answer: int | None, best: Mapping[str, int | None]) -> None:
         """Count a record, whose answer may be unknown."""
         self.records += 1
         if answer is not None:
             self.answered += 1
             for way, choice in best.items():
                 self.right[way] = self.right.get(way, 0) + (choice == answer)
+                self.ties[way] = self.ties.get(way, 0) + (choice is None)
 
     @property
     def values(self) -> dict[str, float]:
         """The share of answers that are right, by way to choose."""
         return {way: count / self.answered for way, count in self.right.items()}
 
-    def note(self) -> None:
+    def describe(self) -> dict[str, Any]:
+        """Counts and accuracies."""
+        return {"records": self.records, "answered": self.answered, "accuracy": self.values, "ties": self.ties}
+
+    def note(self, name: str = "accuracy") -> None:
         """Write the accuracies to standard error, if there are answers."""
         if self.answered:
-            shown = ", ".join(f"{value:.4f} by {way}" for way, value in self.values.items())
-            messages.note(f"accuracy: {shown}; {messages.counted(self.answered, 'record')} with an answer")
+            listed = ", ".join(f"{value:.4f} by {way}" for way, value in self.values.items())
+            ties = ", ".join(f"{messages.counted(n, 'tie')} by {way}" for way, n in self.ties.items() if n)
+            counts = f"{messages.counted(self.answered, 'record')} with an answer" + (f"; {ties}" if ties else "")
+            messages.note(f"{name}: {listed}; {counts}")
 
 
 class ChoiceScorer:
-    """Scores records of a context and choices. `accuracy` counts the records so far."""
+    """Scores records of a context and choices.
+
+    Attributes:
+        accuracy: counts the records so far.
+        by: the same for the records with each value of the column `Score.by`.
+    """
 
     def __init__(self, model: LanguageModel, settings: Score) -> None:
         self.model, self.settings, self.accuracy = model, settings, Accuracy()
+        self.by: dict[str, Accuracy] = {}
 
     def objects(
         self, names: Iterable[str], errors: str = "strict", window: int = WINDOW
@@ -103,38 +120,53 @@ class ChoiceScorer:
     def _object(
         self, record: Mapping[str, Any], choice: Choice, scores: list[Likelihood], alone: list[Likelihood] | None
     ) -> dict[str, Any]:
-        """The keys of the record; "log_probability" (nats), "tokens", "bytes" and "greedy" of each choice, "unconditional", its
-        log-probability without the context, if that is asked for; and "best": the number of the choice by each way to choose.
+        """The keys of the record; "log_probability" (nats), "tokens", "bytes", "characters" and "greedy" of each choice;
+        "unconditional", its log-probability without the context, if that is asked for; and "best": the number of the choice
+        by each way to choose, None for a tie.
         """
-        values = [score.log_probability for score in scores]
+        sums = [score.log_probability for score in scores]
         lengths = [max(1, len(text.strip().encode())) for text in choice.endings]
+        characters = [max(1, len(text)) for text in choice.endings]
         ways = {
-            "sum": values,
+            "sum": sums,
             "token": [score.log_probability / score.tokens for score in scores],
-            "byte": [value / length for value, length in zip(values, lengths, strict=True)],
+            "byte": [value / length for value, length in zip(sums, lengths, strict=True)],
+            "character": [value / length for value, length in zip(sums, characters, strict=True)],
         }
         item: dict[str, Any] = {
             **record,
-            "log_probability": [round(value, 6) for value in values],
+            "log_probability": [round(value, 6) for value in sums],
             "tokens": [score.tokens for score in scores],
             "bytes": lengths,
+            "characters": characters,
             "greedy": [score.greedy for score in scores],
         }
         if alone is not None:
             without = [score.log_probability for score in alone]
-            ways["unconditional"] = [value - other for value, other in zip(values, without, strict=True)]
+            ways["unconditional"] = [value - other for value, other in zip(sums, without, strict=True)]
             item["unconditional"] = [round(value, 6) for value in without]
-        item["best"] = {way: max(range(len(each)), key=each.__getitem__) for way, each in ways.items()}
+        item["best"] = {way: _only_best(each) for way, each in ways.items()}
         self.accuracy.add(choice.label, item["best"])
+        if self.settings.by is not None:
+            if self.settings.by not in record:
+                raise choice.place.error(f"no column {shown(self.settings.by)}: there are {', '.join(record)}")
+            group = values.text(record[self.settings.by])
+            self.by.setdefault(group, Accuracy()).add(choice.label, item["best"])
         return item
+
+    def note(self) -> None:
+        """Write the accuracies to standard error: of all records, and of those with each value of the column."""
+        self.accuracy.note()
+        for group, accuracy in self.by.items():
+            accuracy.note(f"{self.settings.by} {group}")
 
     def total(self) -> dict[str, Any]:
         """The accuracies of all records so far, and how they were measured."""
         settings, model = self.settings, self.model
+        by = {group: accuracy.describe() for group, accuracy in self.by.items()}
         return {
-            "records": self.accuracy.records,
-            "answered": self.accuracy.answered,
-            "accuracy": self.accuracy.values,
+            **self.accuracy.describe(),
+            **({} if settings.by is None else {"by": {settings.by: by}}),
             "protocol": {
                 "context": model.model.max_context,
                 "longer_contexts": "refused" if settings.strict else "cut from the left",
@@ -142,6 +174,14 @@ class ChoiceScorer:
                 "delimiter": settings.delimiter,
                 "unconditional": settings.unconditional,
                 "bytes": "UTF-8, without white space around a choice",
+                "characters": "of a choice as it is given, as acc_norm of lm-evaluation-harness counts them",
+                "ties": "never right",
                 **model.backend.describe(),
             },
         }
+
+
+def _only_best(scores: Sequence[float]) -> int | None:
+    """The place of the highest value; None if there are several."""
+    best = max(scores)
+    return scores.index(best) if scores.count(best) == 1 else None

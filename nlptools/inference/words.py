@@ -10,9 +10,10 @@ Shapes: T tokens of a line, W words of it, V tokens of the vocabulary.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,7 +49,7 @@ class WordScore:
     tokens: list[int]
     ranks: list[int | None]
     entropies: list[float | None]
-    unknown: list[bool]
+    unknown: list[bool] = field(default_factory=list)
 
 
 class Wanted(NamedTuple):
@@ -119,7 +120,7 @@ class WordScorer:
         """Whether each word, which begins and ends at these tokens, has an unknown one."""
         vocab = self.tokenizer.vocab
         before = np.cumsum([0, *(id == (None if vocab is None else vocab.unk) for id in ids)])
-        return [bool(before[end] > before[first]) for first, end in zip(bounds, bounds[1:])] if len(ids) else []
+        return [bool(before[end] > before[first]) for first, end in itertools.pairwise(bounds)] if len(ids) else []
 
     def bounds(self, line: str) -> NDArray[np.int64]:
         """The first token of each word, and the end of the last, (W + 1,); a token belongs to the word it begins in."""

@@ -16,6 +16,7 @@ ITEMS = [
     {"context": "w7 w2 w2 w9 ", "choices": ["w3 w3 w3", "w4"], "answer": None},
     {"context": "w1 w2", "choices": ["w6", "w4 w5 ."], "answer": 0},
 ]
+WAYS = ("sum", "token", "byte", "character")
 LINES = "".join(json.dumps(item) + "\n" for item in ITEMS)
 
 
@@ -45,7 +46,7 @@ def test_choices_have_the_log_probabilities_of_their_tokens(call: Run, words: Pa
             values = [value / n for value, n in zip(sums, lengths, strict=False)]
             assert scored["best"][way] == values.index(max(values))
     answers = [1, 0, None, 0]
-    right = {w: sum(o["best"][w] == a for o, a in zip(found, answers, strict=True)) for w in ("sum", "token", "byte")}
+    right = {w: sum(o["best"][w] == a for o, a in zip(found, answers, strict=True)) for w in WAYS}
     shown = ", ".join(f"{n / 3:.4f} by {way}" for way, n in right.items())
     assert done.err == f"accuracy: {shown}; 3 records with an answer\n"
 
@@ -56,7 +57,7 @@ def test_accuracy_alone_with_its_protocol(call: Run, words: Path) -> None:
     assert (total["records"], total["answered"]) == (4, 3)
     for way, value in total["accuracy"].items():
         assert value == sum(lines[i]["best"][way] == a for i, a in ((0, 1), (1, 0), (3, 0))) / 3
-    assert total["accuracy"].keys() == {"sum", "token", "byte", "unconditional"}
+    assert total["accuracy"].keys() == {*WAYS, "unconditional"}
     assert (total["protocol"]["context"], total["protocol"]["unconditional"]) == (24, "w8")
 
 
@@ -91,7 +92,10 @@ def test_formats(call: Run, words: Path, tmp_path: Path) -> None:
     ]
     lines = objects(call("score", words, "--choices", stdin="".join(json.dumps(item) + "\n" for item in same)))
     lines += objects(call("score", words, "--choices", "swag.csv"))
-    assert len({json.dumps([line["log_probability"], line["best"]]) for line in lines}) == 1
+    # all but the characters, which the spaces of choices are among
+    best = [{way: line["best"][way] for way in ("sum", "token", "byte")} for line in lines]
+    assert len({json.dumps([line["log_probability"], each]) for line, each in zip(lines, best, strict=True)}) == 1
+    assert [line["characters"] for line in lines] == [[2, 7], [3, 8], [3, 8], [2, 7]]
     assert lines[3]["sent1"] == "w1 w2"
 
 
