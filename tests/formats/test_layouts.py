@@ -34,5 +34,5 @@ def test_layout_by_name(task: str, path: str, layout: str) -> None:
 
 
 def test_a_layout_of_another_task_is_refused() -> None:
-    with pytest.raises(UsageError, match="task choice has no layout 'squad', expected auto, csv, jsonl"):
+    with pytest.raises(UsageError, match="task choice has no layout 'squad', expected auto, csv, tsv, jsonl"):
         layout_of("choice", "a.csv", "squad")
