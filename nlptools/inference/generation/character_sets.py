@@ -60,6 +60,12 @@ def any_case(ranges: Ranges) -> Ranges:
     return union([ranges, *same])
 
 
+def number_of_cased(ranges: Ranges) -> int:
+    """How many of the characters have a counterpart in the other case."""
+    pairs = _cased()
+    return sum(bisect_left(pairs, (high + 1, 0)) - bisect_left(pairs, (low, 0)) for low, high in ranges)
+
+
 @cache
 def _cased() -> list[tuple[int, int]]:
     """Pairs of a character and its counterpart in the other case, sorted."""

@@ -182,9 +182,8 @@ class _Parser:
         """The characters of a set, in both cases if the flag says so."""
         if not self.groups[-1].flags.any_case:
             return ranges
-        both = character_sets.any_case(ranges)
-        self.budget.spend(len(both))
-        return both
+        self.budget.spend(character_sets.number_of_cased(ranges))
+        return character_sets.any_case(ranges)
 
     def _open(self) -> None:
         """Read what follows the opening bracket of a group."""

@@ -35,6 +35,7 @@ from nlptools.inference.serving.worker import Busy, Job, OnText, Worker
 GRACE = 2.0  # seconds in which an answer that ran out of time is cut short and sent
 _POLL = 0.5  # seconds between two looks whether the client is still there
 _MOST_CHOICES = 128
+_MOST_STOPS = 1000  # they are searched for after every token
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _EMBEDDING_KEYS = ("input", "model", "encoding_format", "dimensions", "user")
 
@@ -119,6 +120,7 @@ class _Api:
         for key in body:
             if key not in _EMBEDDING_KEYS:
                 raise Refused(400, str(completion_keys.unknown(key, _EMBEDDING_KEYS)), key)
+        self._check_number(body, "input")
         texts, encoding = _texts(body, "input"), body.get("encoding_format") or "float"
         if encoding not in ("float", "base64"):
             raise Refused(400, "expected float or base64", "encoding_format")
@@ -173,6 +175,7 @@ class _Api:
             body.pop("messages", None)
         elif "messages" not in body or "prompt" in body:
             raise Refused(400, 'expected "messages" and no "prompt"', "messages")
+        self._check_number(body, "prompt")
         most = self.settings.most_tokens
         base = Generate(max_new_tokens=most if chat else min(completions.USUAL_TOKENS, most), strict=True)
         asked = completions.requests({"body": body}, base, self.service.prompting, strict=True, streams=True)
@@ -181,10 +184,18 @@ class _Api:
             raise Refused(400, f"expected at most {most} new tokens", "max_tokens")
         if chosen.drawn > _MOST_CHOICES:
             raise Refused(400, f"expected at most {_MOST_CHOICES} choices", "n")
+        if len(chosen.stop) > _MOST_STOPS:
+            raise Refused(400, f"expected at most {_MOST_STOPS} texts", "stop")
         if body.get("stream") and chosen.best_of > chosen.num_samples:
             raise Refused(400, 'a stream cannot have the best of several choices, expected "n" alone', "best_of")
         self.service.check(asked)
         return asked
+
+    def _check_number(self, body: dict[str, Any], key: str) -> None:
+        """Raise Refused for a list of more texts than may ever wait, before anything is made of them."""
+        texts, most = body.get(key), self.settings.most_waiting
+        if isinstance(texts, list) and len(texts) > most and isinstance(texts[0], str | list):
+            raise Refused(400, f"expected at most {most} texts", key)
 
     # -- jobs -----------------------------------------------------------------------------------------------------
 

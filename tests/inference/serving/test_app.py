@@ -382,6 +382,27 @@ def test_constraints_that_take_too_much_are_refused_when_they_arrive(service: Se
         assert "--match" in answer.json()["error"]["message"]
 
 
+def test_more_texts_than_are_ever_answered_are_refused(service: Service) -> None:
+    settings = Serve(most_waiting=16)
+    with (
+        Worker(service.compute, batch_size=8, most_waiting=16) as worker,
+        TestClient(application(service, worker, settings), base_url=LOCAL) as client,
+    ):
+        for path, body in (
+            ("completions", {"prompt": ["w1"] * 17}),
+            ("completions", {"prompt": [[2]] * 17, "stream": True}),
+            ("embeddings", {"input": ["w1"] * 17}),
+        ):
+            answer = client.post(f"/v1/{path}", json=body)
+            assert answer.status_code == 400 and "at most 16 texts" in answer.json()["error"]["message"]
+        assert len(post(client, "completions", prompt=["w1"] * 16, **GREEDY)["choices"]) == 16
+        assert post(client, "completions", prompt=[2] * 17, **GREEDY)["usage"]["prompt_tokens"] == 18
+        stops = [f"x{n}" for n in range(1001)]
+        answer = client.post("/v1/completions", json={"prompt": "w1", "stop": stops})
+        assert answer.status_code == 400 and answer.json()["error"]["param"] == "stop"
+        assert post(client, "completions", prompt="w1", stop=stops[:1000], **GREEDY)["choices"]
+
+
 def test_requests_are_checked_apart_from_those_of_others(
     service: Service, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
