@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nlptools.errors import BundleError
+from nlptools.text.boundaries import Boundaries
 from nlptools.text.tokenizer import Tokenizer
 
 
@@ -120,8 +121,8 @@ def marks_of(tokenizer: Tokenizer) -> Marks:
     ids: dict[str, Any] = dict.fromkeys(("cls", "sep", "pad", "unk"))
     if vocab is not None:
         ids = {role: getattr(vocab, role) for role in ids}
-        ids["cls"] = vocab.bos if vocab.cls is None else vocab.cls
-        ids["sep"] = vocab.eos if vocab.sep is None else vocab.sep
+        ends = Boundaries.of_encoder(vocab)
+        ids |= {"cls": ends.first, "sep": ends.last}
     missing = [f"[{role.upper()}]" for role, id in ids.items() if id is None]
     if missing:
         raise BundleError(

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from nlptools.errors import DataError, UsageError
 from nlptools.files import atomic
 from nlptools.text import mecab, mteval, word_joining, words
+from nlptools.text.boundaries import Boundaries
 from nlptools.text.vocab import Vocab
 
 MARKER = "nlptools_tokenizer.json"  # names the kind of tokenizer in a directory
@@ -149,8 +150,8 @@ class NamedTokenizer:
         spans = self._rule.spans(self._rule.split(lowered), lowered)
         return original_spans(spans, text) if len(lowered) != len(text) else spans
 
-    def save(self, directory: Path) -> list[str]:
-        """Write the tokenizer into `directory` and return the names of the files; `load(directory)` reads them back."""
+    def save(self, directory: Path, boundaries: Boundaries | None = None) -> list[str]:
+        """See `tokenizer.Tokenizer`. Other programs do not know these tokenizers, so nothing tells them `boundaries`."""
         names = [write_marker(directory, self.kind, self.lowercase)]
         if self.vocab is not None and self.kind != "bytes":
             self.vocab.save(Path(directory) / VOCAB_FILE)

@@ -17,6 +17,7 @@ from typing import Any
 
 from nlptools.errors import BundleError, display, reading, reason
 from nlptools.files import atomic
+from nlptools.text.boundaries import Boundaries, described
 from nlptools.text.builtin import MARKER, original_spans, without_surrogates, write_marker
 from nlptools.text.guarded_calls import guarded
 from nlptools.text.pieces import tokenizers_package
@@ -107,14 +108,16 @@ class HuggingFace:
         spans: list[tuple[int, int]] = self._encode([text])[0].offsets
         return original_spans(spans, text) if self.lowercase and len(text.lower()) != len(text) else spans
 
-    def save(self, directory: Path) -> list[str]:
-        """Write tokenizer.json, the classic vocabulary files and tokenizer_config.json into `directory`.
-
-        Returns the names of the files; `transformers.AutoTokenizer.from_pretrained(directory)` reads them.
+    def save(self, directory: Path, boundaries: Boundaries | None = None) -> list[str]:
+        """See `tokenizer.Tokenizer`: tokenizer.json, the classic vocabulary files and tokenizer_config.json, which
+        `transformers.AutoTokenizer.from_pretrained(directory)` reads.
         """
-        files = _classic_files(self._tokenizer)
-        files[CONFIG] = json_bytes(self._config or {**default_config(self.vocab), **self._letters()})
-        files["tokenizer.json"] = self._source.encode()
+        files, source = _classic_files(self._tokenizer), self._source
+        config = self._config or {**default_config(self.vocab), **self._letters()}
+        if boundaries is not None:
+            source, config = described(self._tokenizer, source, config, self.vocab, boundaries)
+        files[CONFIG] = json_bytes(config)
+        files["tokenizer.json"] = source.encode()
         if self._chat_template is not None:
             files[TEMPLATE] = self._chat_template
         for name, data in files.items():

@@ -16,6 +16,7 @@ from typing import Any
 from nlptools.errors import BundleError, display
 from nlptools.files import atomic
 from nlptools.text import huggingface, sentencepiece_file
+from nlptools.text.boundaries import Boundaries
 from nlptools.text.builtin import write_marker
 from nlptools.text.pieces import SentencePiece
 from nlptools.text.vocab import Vocab
@@ -116,8 +117,8 @@ class Marian:
         spans = [(a + cut, b + cut) for a, b in self.sentencepiece.offsets(rest)]
         return [(0, cut), *spans] if tags else spans
 
-    def save(self, directory: Path) -> list[str]:
-        """Write a directory with this tokenizer on both sides; returns the names of the files."""
+    def save(self, directory: Path, boundaries: Boundaries | None = None) -> list[str]:
+        """See `tokenizer.Tokenizer`: a directory with this tokenizer on both sides, whose class adds the end of a sentence."""
         return write_directory(directory, self, self)
 
     def _cut(self, lines: Sequence[str]) -> tuple[Sequence[str], dict[int, str]]:

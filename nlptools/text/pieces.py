@@ -20,6 +20,7 @@ from nlptools import messages
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import atomic
 from nlptools.text import sampling, sentencepiece_file
+from nlptools.text.boundaries import Boundaries
 from nlptools.text.builtin import original_spans, without_surrogates, write_marker
 from nlptools.text.vocab import Vocab, usual_specials
 
@@ -128,8 +129,8 @@ class SentencePiece:
         spans = [(int(a), int(b)) for a, b in offsets]
         return original_spans(spans, text) if len(lowered) != len(text) else spans
 
-    def save(self, directory: Path) -> list[str]:
-        """Write `tokenizer.model` and its settings into `directory`; returns the names of the files."""
+    def save(self, directory: Path, boundaries: Boundaries | None = None) -> list[str]:
+        """See `tokenizer.Tokenizer`: `tokenizer.model` and its settings."""
         atomic.write_whole(Path(directory) / SENTENCEPIECE_FILE, self.model)
         return [SENTENCEPIECE_FILE, write_marker(directory, self.kind, self.lowercase)]
 

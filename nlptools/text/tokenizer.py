@@ -9,6 +9,7 @@ from typing import Protocol
 
 from nlptools.errors import BundleError, InputError, UsageError, display, reading
 from nlptools.text import huggingface, marian, sentencepiece_file
+from nlptools.text.boundaries import Boundaries
 from nlptools.text.builtin import RULES, VOCAB_FILE, NamedTokenizer
 from nlptools.text.pieces import SENTENCEPIECE_FILE, SentencePiece
 from nlptools.text.vocab import Vocab
@@ -58,8 +59,12 @@ class Tokenizer(Protocol):
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """The span of characters of `text` that each token covers."""
 
-    def save(self, directory: Path) -> list[str]:
-        """Write the tokenizer's files into `directory` and return their names; `load(directory)` reads them back."""
+    def save(self, directory: Path, boundaries: Boundaries | None = None) -> list[str]:
+        """Write the tokenizer's files into `directory` and return their names; `load(directory)` reads them back.
+
+        `boundaries`: the tokens that the model's texts have around them, for the programs that add what the files say; None:
+        those that the files said.
+        """
 
 
 def load(name_or_path: str | Path, vocab: str | Path | Vocab | None = None, lowercase: bool = False) -> Tokenizer:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nlptools.errors import BundleError, display
 from nlptools.text import marian
+from nlptools.text.boundaries import Boundaries
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.marian import PAD, Marian, with_pad
 from nlptools.text.pieces import SentencePiece
@@ -149,10 +150,12 @@ def save_pair(directory: str | Path, source: Tokenizer, target: Tokenizer | None
     source, target = pair(source, target)
     if isinstance(source, Marian) and isinstance(target, Marian) and source.lowercase == target.lowercase:
         return marian.write_directory(path, source, target)
-    names = source.save(path)
+    ends = [None if vocab is None else vocab.eos if vocab.eos is not None else vocab.sep for vocab in
+            (source.vocab, target.vocab)]  # fmt: skip
+    names = source.save(path, Boundaries(last=ends[0]))
     if target is not source:
         (path / FOLDER).mkdir(exist_ok=True)
-        names += [f"{FOLDER}/{name}" for name in target.save(path / FOLDER)]
+        names += [f"{FOLDER}/{name}" for name in target.save(path / FOLDER, Boundaries(last=ends[1]))]
     return names
 
 

@@ -1,0 +1,92 @@
+"""The tokens that a model's texts begin and end with, as the files of a tokenizer tell other programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nlptools.text.vocab import Vocab
+
+
+@dataclass(frozen=True)
+class Boundaries:
+    """Ids of tokens that are put around texts; None: no token.
+
+    Attributes:
+        first: before a text, or before two that make one row.
+        between: between two texts.
+        last: at the end.
+        second: the type of the tokens of the second of two texts.
+    """
+
+    first: int | None = None
+    between: int | None = None
+    last: int | None = None
+    second: int = 0
+
+    @classmethod
+    def of_encoder(cls, vocab: Vocab | None) -> Boundaries:
+        """Those of a BERT: [CLS] and [SEP], or the tokens for the begin and the end of texts."""
+        if vocab is None:
+            return cls()
+        end = vocab.eos if vocab.sep is None else vocab.sep
+        return cls(vocab.bos if vocab.cls is None else vocab.cls, end, end, second=1)
+
+    def around(self, text: list[int], pair: list[int] | None = None) -> list[int]:
+        """The ids of a row of one text or of two."""
+        row = [self.first, *text, *([] if pair is None else [self.between, *pair]), self.last]
+        return [id for id in row if id is not None]
+
+    def template(self, vocab: Vocab) -> dict[str, Any]:
+        """The post-processor of a tokenizer.json that adds these tokens."""
+
+        def token(id: int | None, type: int) -> list[dict[str, Any]]:
+            return [] if id is None else [{"SpecialToken": {"id": vocab.token(id), "type_id": type}}]
+
+        def text(name: str, type: int) -> list[dict[str, Any]]:
+            return [{"Sequence": {"id": name, "type_id": type}}]
+
+        names = {id: vocab.token(id) for id in (self.first, self.between, self.last) if id is not None}
+        begin = token(self.first, 0) + text("A", 0)
+        return {
+            "type": "TemplateProcessing",
+            "single": begin + token(self.last, 0),
+            "pair": begin + token(self.between, 0) + text("B", self.second) + token(self.last, self.second),
+            "special_tokens": {name: {"id": name, "ids": [id], "tokens": [name]} for id, name in names.items()},
+        }
+
+
+def with_template(post_processor: Mapping[str, Any] | None, template: Mapping[str, Any]) -> dict[str, Any]:
+    """A post-processor that adds tokens by `template`, and treats offsets as the one of a tokenizer.json does."""
+    parts = [] if post_processor is None else post_processor.get("processors", [post_processor])
+    kept = [part for part in parts if part.get("type") == "ByteLevel"]
+    return {"type": "Sequence", "processors": [*kept, template]} if kept else dict(template)
+
+
+def described(
+    tokenizer: Any, source: str, config: Mapping[str, Any], vocab: Vocab, boundaries: Boundaries
+) -> tuple[str, dict[str, Any]]:
+    """tokenizer.json and tokenizer_config.json that make other programs put tokens around texts; unchanged if they do so now.
+
+    Args:
+        tokenizer: the `tokenizers.Tokenizer` of the tokenizer.json `source`.
+        config: the tokenizer_config.json.
+    """
+    text = tokenizer.encode("a", add_special_tokens=False).ids
+    found = [tokenizer.encode(*texts, add_special_tokens=True).ids for texts in (("a",), ("a", "a"))]
+    says = config.get("add_bos_token")
+    if found == [boundaries.around(text), boundaries.around(text, text)] and says in (
+        None,
+        boundaries.first is not None,
+    ):
+        return source, dict(config)
+    content = json.loads(source)
+    content["post_processor"] = with_template(content.get("post_processor"), boundaries.template(vocab))
+    # classes of families make tokenizers without this template, and so does transformers where one of the two keys stands
+    kept = {key: value for key, value in config.items() if key not in ("add_bos_token", "add_eos_token")}
+    kept["tokenizer_class"] = "PreTrainedTokenizerFast"
+    if boundaries.first is not None and boundaries == Boundaries(vocab.bos, vocab.bos):
+        kept["add_bos_token"] = True  # makes the same one
+    return json.dumps(content, indent=2, ensure_ascii=False), kept

@@ -1,0 +1,138 @@
+"""Text in, the same ids out: what a model of ours reads of a text is what transformers makes of it from the directory alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_encoder_decoders import tiny as tiny_pair
+from tiny_models import tiny
+
+from nlptools import bundle
+from nlptools.configs import Compute
+from nlptools.configs.embed import Embed
+from nlptools.configs.generation import Generate
+from nlptools.inference import loading
+from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
+from nlptools.models.tasks.gpt import GPTWithHeads
+from nlptools.tasks import task
+from nlptools.text import learning, tokenizer_pairs
+from nlptools.text.huggingface import HuggingFace
+from nlptools.text.tokenizer import load
+
+transformers = pytest.importorskip("transformers")
+pytestmark = [pytest.mark.reference, pytest.mark.filterwarnings("ignore")]
+
+FP32 = Compute(device="cpu", precision="fp32", threads=1)
+TEXT = [
+    f"the {a} naïve cat\tsaw {b} of 12 dogs, {a}{b}." for a in ("big", "small") for b in ("none", "many", "all")
+] * 9
+TEXTS = ["the small cat", " big dogs", "naïve café 漢字, 12", "x"]
+MARKED = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+def tokenizer(kind: str) -> HuggingFace:
+    """A tokenizer of a kind, in a state that a directory may have it in."""
+    if kind == "wordpiece":
+        return HuggingFace(learning.train_wordpiece(TEXT, 150), "x")
+    if kind == "marked bytes":  # for an encoder
+        return HuggingFace(learning.train_byte_bpe(TEXT, 300, special=MARKED), "x")
+    if kind == "with <s>":  # as published: it adds a start token and an end token that our models do not have
+        trained = learning.train_byte_bpe(TEXT, 300, special=("<s>", "</s>", "<pad>", "<unk>"))
+        data = json.loads(trained.to_str())
+        steps = [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
+        end = [{"SpecialToken": {"id": "</s>", "type_id": 0}}]
+        ids = {name: {"id": name, "ids": [i], "tokens": [name]} for i, name in enumerate(("<s>", "</s>"))}
+        template = {"type": "TemplateProcessing", "single": steps + end, "pair": steps + end, "special_tokens": ids}
+        template["pair"] = [*steps, *end, {"Sequence": {"id": "B", "type_id": 1}}]
+        trims = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
+        data["post_processor"] = {"type": "Sequence", "processors": [trims, template]}
+        config = {"tokenizer_class": "LlamaTokenizer", "add_bos_token": False, "bos_token": "<s>", "eos_token": "</s>"}
+        return HuggingFace(type(trained).from_str(json.dumps(data)), "x", config)
+    return HuggingFace(learning.train_byte_bpe(TEXT, 300), "x")
+
+
+def end_of(made: HuggingFace) -> int:
+    found = made.vocab.eos if made.vocab.eos is not None else made.vocab.sep
+    assert found is not None
+    return found
+
+
+def theirs(path: Path) -> Any:
+    return transformers.AutoTokenizer.from_pretrained(path)
+
+
+@pytest.mark.parametrize("kind", ["bytes", "wordpiece", "with <s>"])
+@pytest.mark.parametrize("arch", ["modern", "transformer", "lstm"])
+def test_language_models(tmp_path: Path, kind: str, arch: str) -> None:
+    made = tokenizer(kind)
+    model = tiny(arch, vocab_size=len(made.vocab), num_hidden_layers=1)
+    how: dict[str, Any] = {"eos": end_of(made), "document": "line", "training": {}}
+    bundle.save(tmp_path, arch, model, model.state_dict(), made, **how)
+    loaded: Any = loading.load(tmp_path, compute=FP32)
+    seen: list[torch.Tensor] = []
+    loaded.bundle.model.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    for text in TEXTS:
+        seen.clear()
+        loaded.generate_batch([text], Generate(max_new_tokens=1, temperature=0))
+        assert seen[0][0].tolist() == theirs(tmp_path)(text).input_ids, text
+    # a directory that is written again says the same
+    again = tmp_path / "again"
+    again.mkdir()
+    bundle.save(again, arch, model, model.state_dict(), load(tmp_path), **how)
+    assert [theirs(again)(text).input_ids for text in TEXTS] == [theirs(tmp_path)(text).input_ids for text in TEXTS]
+
+
+def test_files_from_before_read_the_same(tmp_path: Path) -> None:
+    made = tokenizer("bytes")
+    model = tiny("modern", vocab_size=len(made.vocab), num_hidden_layers=1)
+    bundle.save(tmp_path, "modern", model, model.state_dict(), made, eos=end_of(made), document="line", training={})
+    settings = Embed(unit="sentence")
+
+    def results() -> tuple[Any, Any]:
+        (one,) = loading.load(tmp_path, compute=FP32).generate_batch(TEXTS[:1], Generate(max_new_tokens=4))  # type: ignore[union-attr]
+        return one, loading.load(tmp_path, compute=FP32, settings=settings).embed(TEXTS)  # type: ignore[union-attr]
+
+    before = results()
+    made.save(tmp_path)  # without the tokens around texts
+    (tmp_path / "manifest.json").unlink()
+    assert theirs(tmp_path)("x").input_ids != [end_of(made), *made.encode("x")]
+    after = results()
+    assert str(before[0]) == str(after[0]) and (before[1] == after[1]).all()
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "marked bytes"])
+@pytest.mark.parametrize("form", ["encoder", "decoder"])
+def test_models_of_tasks(tmp_path: Path, kind: str, form: str) -> None:
+    made = tokenizer(kind)
+    V, D, N, length = len(made.vocab), 8, 1, 64
+    model: Any
+    if form == "encoder":
+        model = BertWithHeads(EncoderConfig(V, D, N, 2, 12, max_position_embeddings=length), ("pooler", "sequence"), 2)
+        how: dict[str, Any] = {}
+    else:
+        config = tiny("transformer", vocab_size=V, num_hidden_layers=1, max_position_embeddings=length).config
+        model = GPTWithHeads(config, ("sequence",), 2)
+        ends = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), end_of(made))
+        how = {"arch": "gpt-tasks", "more": ends}
+    model.initialize()
+    bundle.save_encoder(tmp_path, model, model.state_dict(), made, training={}, **how)
+    encoding, opened = task.encoding(bundle.load(tmp_path), 0, 1), theirs(tmp_path)
+    for texts in [(text,) for text in TEXTS] + [(text, TEXTS[0]) for text in TEXTS]:
+        rows = encoding.rows([texts]).rows
+        found = opened(*texts)
+        assert rows.ids.tolist() == found["input_ids"], texts
+        assert rows.types.tolist() == list(found.get("token_type_ids", rows.types))
+
+
+@pytest.mark.parametrize("kind", ["with <s>"])
+def test_encoder_decoders(tmp_path: Path, kind: str) -> None:
+    made = tokenizer(kind)
+    pad, eos, size, _ = tokenizer_pairs.special_ids(made)
+    model = tiny_pair("rnn", size=size, pad=pad, eos=eos)
+    bundle.save_pair(tmp_path, "seq2seq-rnn", model, model.state_dict(), made, training={})
+    for text in TEXTS:
+        assert theirs(tmp_path)(text).input_ids == [*made.encode(text), eos], text
