@@ -12,7 +12,7 @@ from nlptools.errors import UsageError
 
 AVERAGES = ("binary", "macro", "micro", "weighted", "none")
 SCHEMES = ("conlleval", "lenient", "iob1", "iob2", "ioe1", "ioe2", "iobes", "bioes", "bilou")
-TOKENIZERS = ("rouge", "words", "whitespace")
+TOKENIZERS = ("rouge", "words", "whitespace", "char", "zh", "ja-mecab", "ko-mecab")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,12 @@ class Evaluate:
         None, "The positive label. If not given: 1 of 0 and 1, else the second of two.", metavar="LABEL"
     )
     labels: tuple[str, ...] = option((), "All labels that may occur; any other is an error.", metavar="A,B,...")
-    scheme: str = option("conlleval", "How tags make entities.", choices=SCHEMES)
+    scheme: str | None = option(
+        None,
+        "How tags make entities. If not given: bioes or bilou if both sides have only its tags, and some that conlleval does not "
+        "know; else conlleval.",
+        choices=SCHEMES,
+    )
     raw: bool = option(False, "Tags are bare types, each token an entity of its own, as with conlleval's -r.")
     outside: str = option("O", "The tag of no entity, with --raw.", metavar="TAG")
     skip_docstart: bool = option(False, "-DOCSTART- lines end a sentence and are no tokens.")
@@ -49,7 +54,11 @@ class Evaluate:
         1.0, "squad2: a question whose number in --null-odds is greater counts as left unanswered.", metavar="X"
     )
     stem: bool = option(False, "ROUGE compares Porter's stems.")
-    tokenize: str = option("rouge", "Words of ROUGE; those of rouge are a-z and 0-9 only.", choices=TOKENIZERS)
+    tokenize: str = option(
+        "rouge",
+        "Words of ROUGE; rouge: of a-z and 0-9 only; char: characters without spaces.",
+        choices=TOKENIZERS,
+    )
     log_base: float | None = option(None, "Base of log-probabilities; if not given, e.", low=0, metavar="X")
 
 
@@ -128,7 +137,7 @@ def check_usage(groups: Sequence[Sequence[Request]], evaluate: Evaluate, source:
          f"{first.metric} needs gold data: missing option '-r'"),
         (source.reference and family.references == "none", f"{first.metric} takes no reference"),
         (len(source.reference) > 1 and family.references != "any", f"{first.metric} takes one reference"),
-        (evaluate.raw and evaluate.scheme != "conlleval", "--raw belongs to --scheme conlleval"),
+        (evaluate.raw and evaluate.scheme not in (None, "conlleval"), "--raw belongs to --scheme conlleval"),
         (evaluate.outside != "O" and not evaluate.raw, "--outside belongs to --raw"),
         (evaluate.threshold != 1 and evaluate.null_odds is None, "--threshold belongs to --null-odds"),
         (report.report and (not single or any(request.value for request in groups[0])),

@@ -111,8 +111,9 @@ tag last in each. entity-f1: precision, recall and F1 of entities with the right
 accuracy of the tags (Tjong Kim Sang and Buchholz 2000, W00-0726; Tjong Kim Sang and De Meulder 2003, W03-0419). The scheme
 conlleval counts as the script of that name does, to the printed digit, and --report prints its lines; iob1, iob2, ioe1,
 ioe2, bioes (iobes) and bilou are strict: tags that break the scheme form no entity; lenient forgives them, and
-reads the L and U of bilou as E and S. With a scheme other than conlleval, --report prints the lines of seqeval's
-classification_report.""",
+reads the L and U of bilou as E and S. Without --scheme, tags count by bioes or bilou, with a warning, if
+they have prefixes of these that conlleval does not know. With a scheme other than conlleval, --report prints the lines of
+seqeval's classification_report.""",
         options=("average", "scheme", "raw", "outside", "report"),
         references="optional",
     ),

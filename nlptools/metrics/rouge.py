@@ -7,8 +7,8 @@ references, the one with the best F1 counts, separately for each kind. Values li
 Departures: n-grams of a block of texts are counted at once; common subsequences are found by bits of long integers
 (Hyyrö 2004, "Bit-parallel LCS-length computation revisited"), a row of the table at a time. ROUGE-Lsum depends on which
 longest common subsequence of two sentences is taken: it is the one that rouge-score takes.
-rouge-score's words are runs of a-z and 0-9: accented letters and other alphabets are dropped. For other languages there
-are `tokenize="words"` and "whitespace"; their values can be compared only with each other.
+rouge-score's words are runs of a-z and 0-9: accented letters and other alphabets are dropped, with a warning. For other languages
+there are "words", "whitespace", "char", "zh", "ja-mecab" and "ko-mecab"; their values can be compared only with each other.
 Shapes: N examples, S examples of a block, R references, K kinds, M values.
 """
 
@@ -16,19 +16,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nlptools import messages
 from nlptools.configs.evaluate import Evaluate
 from nlptools.configs.metrics import Request
 from nlptools.errors import DataError, UsageError
 from nlptools.metrics.metric import Data, Evaluation, Ints, means
 from nlptools.metrics.ngrams import END, Ids, matches
 from nlptools.metrics.paired import check_references
-from nlptools.text import stemming
+from nlptools.text import mecab, mteval, stemming
+from nlptools.text.east_asian import tokenizer_for
 from nlptools.text.words import split_words
 
 Sentences = list[list[int]]  # of one text, as ids of words
@@ -48,9 +51,16 @@ _KEPT_BITS = 1 << 33  # of the places of frequent words
 _ENGLISH_WORD = re.compile(r"[a-z0-9]+")
 TOKENIZERS: dict[str, Callable[[str], list[str]]] = {  # of text in lower case
     "rouge": _ENGLISH_WORD.findall,
-    "words": lambda text: [word for word in split_words(text) if any(map(str.isalnum, word))],
+    "words": lambda text: _with_letters(split_words(text)),
     "whitespace": str.split,
+    "char": lambda text: list("".join(text.split())),
+    "zh": lambda text: _with_letters(mteval.split_zh(text)),
+    **{name: partial(mecab.split, name) for name in mecab.NAMES},
 }
+
+
+def _with_letters(tokens: Iterable[str]) -> list[str]:
+    return [token for token in tokens if any(map(str.isalnum, token))]
 
 
 def rouge(
@@ -69,11 +79,13 @@ def rouge(
             follows. For `rougeLsum`, each sentence of a text is on its own line.
         stem: compare Porter's stems of words of four letters or more; for English.
         tokenize: "rouge", words of a-z and 0-9; "words", as `nlptools tokenize -t words`, without punctuation;
-            "whitespace", split at white space. Text is always lower-cased first.
+            "whitespace", split at white space; "char", characters without white space; "zh", Chinese characters, and words
+            of other scripts; "ja-mecab" and "ko-mecab", words by MeCab. Text is always lower-cased first.
 
     Raises:
         DataError: no texts; the numbers of texts differ; a text has no reference.
         UsageError: no references, a string where a list of them is expected, or no such kind or tokenizer.
+        Unavailable: the package of ja-mecab or ko-mecab is not installed.
     """
     parsed = [_KIND.fullmatch(kind) for kind in kinds]
     if isinstance(kinds, str) or not parsed or None in parsed:
@@ -86,6 +98,7 @@ def rouge(
     check_references(predictions, references)
     if not predictions:
         raise DataError("no texts: predictions and references are empty")
+    _warn_of_letters(predictions, references, tokenize)
     wanted = [(match[1], PARTS.index(match[2] or "f1")) for match in parsed if match]
     names = list(dict.fromkeys(name for name, _ in wanted))
     at, part = [names.index(name) for name, _ in wanted], [part for _, part in wanted]
@@ -96,6 +109,26 @@ def rouge(
         table[block] = made[:, at, part]
     signature = (("nrefs", str(len(references))), ("stem", "yes" if stem else "no"), ("tok", tokenize))
     return means(kinds, table, "lines", signature)
+
+
+def _warn_of_letters(predictions: Sequence[str], references: References, tokenize: str) -> None:
+    """Warn of texts whose letters the tokenizer mostly drops, or does not split."""
+    if tokenize == "rouge":
+        texts = [text for texts in (predictions, *references) for text in texts if text]
+        lost = sum(_loses_most(text) for text in texts if not text.isascii())
+        if lost:
+            better = tokenizer_for(predictions)
+            hint = f"--tokenize {better or 'words'} or char"
+            messages.warn(
+                f"ROUGE reads words of a-z and 0-9 alone, which miss most of {lost} of {len(texts)} texts: {hint}"
+            )
+    elif tokenize in ("words", "whitespace") and (better := tokenizer_for(predictions)):
+        messages.warn(f"--tokenize {tokenize} does not split Chinese, Japanese and Korean; use {better} or char")
+
+
+def _loses_most(text: str) -> bool:
+    letters = sum(map(str.isalnum, text))
+    return 2 * sum(map(len, _ENGLISH_WORD.findall(text.lower()))) < letters
 
 
 def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Evaluation:

@@ -10,8 +10,8 @@ which tags become entities (its rules are in `formats.tag_rules`):
                                               seqeval's default mode, which has no L and U
     iob1 iob2 ioe1 ioe2 iobes (bioes) bilou   tags that break the scheme form no entity. seqeval's strict mode
 
-Departures from seqeval: the scheme is never guessed; `BPER`, `O-PER` and prefixes that the scheme lacks are errors;
-hyphens at the edges of a type belong to it. A bare `B` has the type `_`, as in seqeval.
+Departures from seqeval: only `nlptools evaluate` without --scheme looks for the scheme of tags; `BPER`, `O-PER` and prefixes that
+the scheme lacks are errors; hyphens at the edges of a type belong to it. A bare `B` has the type `_`, as in seqeval.
 Departure from conlleval: a sentence break follows the last sentence, whether or not the file ends with an empty line.
 All tags are encoded once; the starts and ends of entities are looked up for all pairs of neighbours with numpy.
 Shapes: N sentences, T tokens, E entities, C types, B sums (resamples).
@@ -26,10 +26,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nlptools import messages
 from nlptools.configs.evaluate import Evaluate
 from nlptools.configs.metrics import Request
 from nlptools.errors import UsageError
 from nlptools.formats.tag_rules import RULES, neighbours, tags_expected
+from nlptools.formats.tag_schemes import is_span_tag
 from nlptools.metrics.classification import precision_recall_f1
 from nlptools.metrics.metric import Data, Evaluation, Floats, Ints, Sums, Table, Values, ratio, select, titles
 from nlptools.metrics.ngrams import END
@@ -88,10 +90,11 @@ def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Eva
     average = options.average or "micro"
     if average == "binary":
         raise UsageError("--average binary is for labels: entities have types; expected micro, macro, weighted or none")
+    gold, predicted = aligned(data.references, data.predictions)
     evaluation = entities(
-        data.references,
-        data.predictions,
-        options.scheme,
+        gold,
+        predicted,
+        options.scheme or ("conlleval" if options.raw else _noticed((gold, predicted))),
         averages=("micro",) if average == "none" else (average,),
         by_type=average == "none" or any(":" in request.value for request in requests),
         raw=options.raw,
@@ -103,6 +106,25 @@ def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Eva
         each |= {kind: [f"{average}_{kind}"] for kind in KINDS if average != "none"}
         requests = [r._replace(value=value) for r in requests for value in each.get(r.value, [r.value])]
     return select(evaluation, *titles(requests, evaluation.names))
+
+
+def _noticed(tagged: Sequence[Tags]) -> str:
+    """bioes or bilou if tags have prefixes of it that conlleval does not know, with a warning; else conlleval.
+
+    Tags of which some belong to neither are counted by conlleval's rules.
+    """
+    names = {name for tags in tagged for name in tags.names[1:]} - {"O"}
+    prefixes = {name[0] for name in names if is_span_tag(name)}
+    found = "bilou" if prefixes & {"L", "U"} else "bioes" if "S" in prefixes or {"B", "E"} <= prefixes else None
+    if found is None:
+        return "conlleval"
+    if all(map(is_span_tag, names)) and prefixes <= set(RULES[found].prefixes):
+        messages.warn(
+            f"the tags look like {found}: they count as with --scheme {found}; --scheme conlleval takes CoNLL's rules"
+        )
+        return found
+    messages.warn(f"some tags look like {found}, but not all: conlleval's rules count them; --scheme names others")
+    return "conlleval"
 
 
 def conlleval_lines(evaluation: Evaluation) -> list[str]:

@@ -230,6 +230,24 @@ def test_schemes_differ(score):
     }
 
 
+def test_tags_of_bioes_and_bilou_are_noticed(call):
+    """Without --scheme: each count is that of the scheme that the warning names, and differs from that of conlleval."""
+    bioes = "a B-X B-X\nb I-X E-X\nc E-X O\n\nd S-Y S-Y\ne S-Y S-Y\n"
+    ends = "a B-X B-X\nb E-X I-X\n\nc B-Y B-Y\nd E-Y E-Y\n"  # the E is all that tells bioes from iob
+    for scheme, tags in (("bioes", bioes), ("bioes", ends), ("bilou", bioes.replace("E-", "L-").replace("S-", "U-"))):
+        noticed = call("evaluate", "-m", "entity-f1", stdin=tags)
+        named = call("evaluate", "-m", "entity-f1", "--scheme", scheme, stdin=tags)
+        old = call("evaluate", "-m", "entity-f1", "--scheme", "conlleval", stdin=tags)
+        assert noticed.text == named.text != old.text and f"scheme:{scheme}" in noticed.text
+        assert f"look like {scheme}" in noticed.err and not named.err and not old.err
+    for tags in (TAGS, "a I-X I-X\nb E-X E-X\n"):  # iob, ioe: conlleval knows them
+        done = call("evaluate", "-m", "entity-f1", stdin=tags)
+        assert "scheme:conlleval" in done.text and not done.err
+    mixed = call("evaluate", "-m", "entity-f1", stdin="a S-X S-X\nb U-X U-X\n")
+    assert mixed.code == 0 and "scheme:conlleval" in mixed.text and "but not all" in mixed.err
+    assert "look" not in call("evaluate", "-m", "entity-f1", "--raw", stdin="a S-X S-X\n").err
+
+
 def test_two_files_of_tags_and_tagging_accuracy(score):
     gold = "".join(" ".join(line.split()[:2]) + "\n" for line in TAGS.split("\n"))
     predicted = "".join(" ".join(line.split()[::2]) + "\n" for line in TAGS.split("\n"))
@@ -325,6 +343,35 @@ def test_rouge(score, call, write):
     assert score("rouge1", "привет мир\n", "привет\n", "--tokenize", "words") == {"rouge1": pytest.approx(2 / 3)}
     lines = "c d\\na b\n"  # two sentences, in the other order
     assert score("rougeL,rougeLsum", "a b\\nc d\n", lines, "--escaped") == {"rougeL": 0.5, "rougeLsum": 1}
+
+
+def test_texts_whose_words_a_metric_does_not_see_are_told(call, write):
+    def said(gold, predicted, *options, metric="rouge1"):
+        done = call("evaluate", "-m", metric, "-b", *options, "-r", write("gold", gold), stdin=predicted)
+        assert done.code == 0
+        return float(done.text), done.err
+
+    for text in (
+        "добрый день 2020\n",
+        "नमस्ते दुनिया\n",
+        "καλημέρα\n",
+        "สวัสดี\n",
+        "안녕하세요 여러분\n",
+        "東京へ行きます\n",
+    ):
+        _, err = said(text, text)
+        assert "miss most of 2 of 2 texts: --tokenize" in err, text
+        value, err = said(text, text, "--tokenize", "char")
+        assert (value, err) == (1, ""), text
+    assert "miss most of 1 of 4 texts" in said("a\nb\n", "a\nб\n")[1]
+    assert said("我很好\n", "我不好\n", "--tokenize", "zh") == (pytest.approx(2 / 3, abs=1e-4), "")
+    assert said("abc，你好。\n", "abc 你\n", "--tokenize", "zh")[0] == pytest.approx(4 / 5, abs=1e-4), "without marks"
+    assert said("a b\n", "ab\n", "--tokenize", "char") == (1, "")
+    for tokenize in ("words", "whitespace"):
+        assert "use zh or char" in said("我很好\n", "我不好\n", "--tokenize", tokenize)[1]
+    assert "nlptools bleu --tokenize zh" in said("我很好\n", "我不好\n", metric="bleu")[1]
+    for metric, text in (("rouge1", "the café is naïve\n"), ("bleu", "one two three four\n"), ("chrf", "我很好\n")):
+        assert said(text, text, metric=metric)[1] == ""
 
 
 def test_translations(score, call, write):

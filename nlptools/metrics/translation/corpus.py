@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from nlptools import __version__
+from nlptools import __version__, messages
 from nlptools.configs.evaluate import Evaluate
 from nlptools.configs.metrics import TRANSLATION, Request
 from nlptools.errors import DataError
@@ -22,6 +22,7 @@ from nlptools.metrics.paired import check_references
 from nlptools.metrics.translation.bleu import Bleu, BleuScore
 from nlptools.metrics.translation.metric import CorpusMetric, References, Score, corpus_evaluation
 from nlptools.metrics.translation.segments import reference_counts
+from nlptools.text.east_asian import tokenizer_for
 
 Texts = Iterable[str]
 _BLOCK = 8192  # segments taken from an iterable at a time
@@ -38,6 +39,9 @@ def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Eva
     """The metric, with its default options, that `nlptools evaluate` is asked for."""
     metric: CorpusMetric = metric_class(requests[0].metric)()
     check_references(data.predictions, data.references)
+    if isinstance(metric, Bleu) and (better := tokenizer_for(data.predictions)):
+        command = f"nlptools bleu --tokenize {better}"
+        messages.warn(f"BLEU's tokenizer 13a does not split Chinese, Japanese and Korean; use {command}, or char")
     sides = [[text and text.rstrip() for text in lines] for lines in (data.predictions, *data.references)]
     table = _statistics(metric, sides[0], sides[1:])
     evaluation = corpus_evaluation(metric, table, (("nrefs", str(len(data.references))),))
