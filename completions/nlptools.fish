@@ -1119,7 +1119,7 @@ complete -c nlptools -n '__fish_seen_subcommand_from bleu' -l paired-ar -r -d 'C
 complete -c nlptools -n '__fish_seen_subcommand_from bleu' -l holm -l no-holm -d 'Correct p-values for the number of systems compared (Holm 1979).'
 complete -c nlptools -n '__fish_seen_subcommand_from bleu' -l seed -r -d 'Seed of the random choices.'
 complete -c nlptools -n '__fish_seen_subcommand_from bleu' -l sentence -l no-sentence -d 'Score each segment separately (BLEU: with --effective-order).'
-complete -c nlptools -n '__fish_seen_subcommand_from bleu' -l format -s f -x -a 'text tsv json latex' -d 'Form of the output. If not given: text, or tsv for several systems if the output is not a terminal. latex is for several systems.'
+complete -c nlptools -n '__fish_seen_subcommand_from bleu' -l to -s f -x -a 'text tsv json latex' -d 'Output format. If not given: text, or tsv for several systems if the output is not a terminal. latex is for several systems.'
 complete -c nlptools -n '__fish_seen_subcommand_from bleu' -s b -l score-only -l no-score-only -d 'Print the number alone.'
 complete -c nlptools -n '__fish_seen_subcommand_from bleu' -l width -s w -r -d 'Decimal places of the score.'
 complete -c nlptools -n '__fish_seen_subcommand_from bleu' -l signature -x -a 'nlptools sacrebleu' -d 'Whose version the signature names; the scores are the same.'

@@ -123,10 +123,12 @@ class Report:
     sentence: bool = option(False, "Score each segment separately (BLEU: with --effective-order).")
     format: str | None = option(
         None,
-        "Form of the output. If not given: text, or tsv for several systems if the output is not a terminal. latex is for "
+        "Output format. If not given: text, or tsv for several systems if the output is not a terminal. latex is for "
         "several systems.",
-        short="-f",
+        flag="to",
+        short="-f",  # as sacrebleu has it
         choices=("text", "tsv", "json", "latex"),
+        was={"--format": "--to"},
     )
     score_only: bool = option(False, "Print the number alone.", short="-b")
     width: int = option(1, "Decimal places of the score.", short="-w", low=0, high=17, metavar="N")
@@ -160,7 +162,7 @@ def check(references: tuple[str, ...], input: Input, bleu: Bleu, significance: S
         (significance.holm and not significance.paired, "--holm corrects the p-values of --paired-bs or --paired-ar"),
         (input.num_refs != 1 and len(references) > 1, "--num-refs splits the lines of one file of references"),
         (input.merge and (input.input or report.sentence or report.statistics), "--merge takes statistics, no texts"),
-        (report.format == "latex" and num_systems < 2, "--format latex is for several systems"),
+        (report.format == "latex" and num_systems < 2, "--to latex is for several systems"),
         (report.sentence and report.format == "tsv", "--sentence writes text or json"),
         (report.sentence and tests, "--sentence and intervals exclude each other"),
         (report.sentence and num_systems > 1, "--sentence is for one system"),

@@ -128,7 +128,7 @@ TWO = ["-i", "hyp", "-i", "ref"]
         (["--merge", "ref", "-i", "hyp"], "--merge takes statistics, no texts"),
         (["--merge", "ref", "--sentence"], "--merge takes statistics, no texts"),
         (["--merge", "ref", "--statistics", "x"], "--merge takes statistics, no texts"),
-        (["ref", "-f", "latex"], "--format latex is for several systems"),
+        (["ref", "-f", "latex"], "--to latex is for several systems"),
         (["ref", "--sentence", "--confidence"], "--sentence and intervals exclude each other"),
         (["ref", "--sentence", "-f", "tsv"], "--sentence writes text or json"),
         (["ref", "--sentence", *TWO], "--sentence is for one system"),
