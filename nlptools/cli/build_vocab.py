@@ -47,8 +47,10 @@ def command(inputs: tuple[str, ...], buildvocab: BuildVocab, common: Common) -> 
     Reads the inputs in order, or standard input. Counting words needs memory for the distinct words only; learning
     subword pieces needs memory for the text, which --max-lines limits.
     """
+    from nlptools.corpora import text_lines
     from nlptools.files import progress
     from nlptools.text import tokenization
 
     progress.start(inputs, buildvocab.output)
-    tokenization.build_vocab(inputs, buildvocab, common.encoding_errors)
+    blocks = text_lines.blocks(inputs, common.encoding_errors) if text_lines.has_tables(inputs) else None
+    tokenization.build_vocab(inputs, buildvocab, common.encoding_errors, blocks)

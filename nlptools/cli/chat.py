@@ -54,6 +54,7 @@ def command(model: str, inputs: tuple[str, ...], chat: Chat, compute: Compute, l
     each prompt.
     """
     from nlptools import messages
+    from nlptools.corpora import text_lines
     from nlptools.errors import UsageError
     from nlptools.files import streams
     from nlptools.text.chat_templates import chat_template
@@ -76,7 +77,7 @@ def command(model: str, inputs: tuple[str, ...], chat: Chat, compute: Compute, l
             messages.note(HELP.rstrip())
             talk(_typed(), conversation, out.write)
         else:
-            blocks = streams.all_blocks(names, common.encoding_errors)
+            blocks = text_lines.blocks(names, common.encoding_errors)
             out.write_lines(answers(blocks, conversation))
 
 

@@ -72,7 +72,9 @@ def command(
     vectors. The vector of a line does not depend on the lines that are read with it, except for rounding: up to about
     3e-7 per component in fp32 and 4e-3 in bf16, of vectors of length 1. Word vectors are the same to the last bit.
     """
+    embed = embed.for_output(lines.output)
     embed.check()
+    from nlptools.corpora import text_lines
     from nlptools.files import progress, streams
     from nlptools.inference.embedding.lines import WINDOW, cosines, prepared
     from nlptools.inference.loading import load
@@ -82,12 +84,10 @@ def command(
         _check_outputs(embed, lines)
     embedder = load(model, compute=compute, settings=embed, words=embedwords, errors=common.encoding_errors)
     size = 1 if lines.line_buffered else WINDOW
-    if embed.text_column:
-        from nlptools.formats import records
-
-        blocks = records.texts(names, embed.text_column, common.encoding_errors)
+    if embed.pairs and not embed.text_column:
+        blocks = streams.all_blocks(names, common.encoding_errors)  # a line has both texts
     else:
-        blocks = streams.all_blocks(names, common.encoding_errors)
+        blocks = text_lines.blocks(names, common.encoding_errors, embed.text_column, embed.delimiter)
     options: dict[str, Any] = {"force": lines.force, "line_buffered": lines.line_buffered}
     output = (lines.output, embed.to, embedder.dimensions)
     if embed.pairs:

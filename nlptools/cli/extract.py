@@ -48,6 +48,7 @@ def command(inputs: tuple[str, ...], extract: Extract, lines: Lines, common: Com
     Reads the inputs in order, or standard input. The summary consists of sentences of the text; nothing is trained. Useful
     as a baseline for models that generate summaries (train-seq2seq), and where no such model is available.
     """
+    from nlptools.corpora import text_lines
     from nlptools.files import line_records, streams
     from nlptools.text import extraction
 
@@ -55,5 +56,5 @@ def command(inputs: tuple[str, ...], extract: Extract, lines: Lines, common: Com
         return line_records.escape(extraction.extract(line_records.unescape(line), extract.sentences, extract.method))
 
     with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered) as output:
-        for block in streams.batches(inputs, 64, common.encoding_errors):
+        for block in text_lines.batches(inputs, 64, common.encoding_errors):
             output.write_lines(map(summary, block.lines))

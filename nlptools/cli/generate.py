@@ -101,16 +101,15 @@ def command(
     first, end = line_ranges.share(names, *shard(generate.shard)) if generate.shard else (0, None)
     if generate.skip_done:
         first += line_ranges.done_lines(lines.output)
-    with streams.Output(
-        lines.output, force=lines.force, line_buffered=lines.line_buffered, append=generate.skip_done
-    ) as out:
+    how: dict[str, Any] = {"append": generate.skip_done, "layout": "jsonl" if generate.json else "text"}
+    with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered, **how) as out:
         from nlptools.inference.generation import folder_settings
         from nlptools.inference.language_model import LanguageModel
         from nlptools.inference.loading import load
 
         settings, errors = replace(generate, weights=None), common.encoding_errors
         loaded = load(model, *more, compute=compute, settings=settings, errors=errors)
-        blocks = line_ranges.lines_from(streams.all_blocks(names, errors), first, end)
+        blocks = line_ranges.lines_from(_texts(names, generate, errors), first, end)
         folder_settings.note(loaded.bundle, generate)
         if isinstance(loaded, LanguageModel):
             translate.refuse()
@@ -178,6 +177,21 @@ def _quantizing(
         if place == 0:
             quantize_and_measure(loaded, [request.prompt for line in requests for request in line])
         yield number, requests
+
+
+def _texts(names: list[str], generate: Generate, errors: str) -> Iterator[Block]:
+    """The lines of files, of tables (CSV, Parquet) the texts. Raises UsageError for options that count lines."""
+    from nlptools.corpora import text_lines
+    from nlptools.files import layout_names, streams
+
+    table = next((name for name in names if layout_names.named_layout(name) in ("csv", "parquet")), None)
+    if table is None or generate.json_input:
+        return streams.all_blocks(names, errors)
+    if generate.shard or generate.skip_done:
+        from nlptools.errors import UsageError
+
+        raise UsageError(f"{table}: --shard and --skip-done count lines, which a table does not have")
+    return text_lines.blocks(names, errors)
 
 
 def _refuse(generate: Generate) -> None:

@@ -85,10 +85,13 @@ def command(vectors: str, inputs: tuple[str, ...], neighbors: Neighbors, lines: 
     if vectors == "-" and (not inputs or "-" in inputs):
         raise UsageError("VECTORS and the queries cannot both come from standard input")
     names = streams.check_inputs(inputs, [] if neighbors.corpus is None else [neighbors.corpus])
+    layout = {"tsv": "table"}.get(neighbors.to, neighbors.to)
     read, answered, missing = 0, 0, 0
     with contextlib.ExitStack() as stack:
         table, embedder = _opened(vectors, neighbors, common.encoding_errors, stack)
-        out = stack.enter_context(streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered))
+        out = stack.enter_context(
+            streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered, layout=layout)
+        )
         for part in streams.batches(names, 1 if lines.line_buffered else 1024, common.encoding_errors):
             answers = _answers(table, part, neighbors, embedder)
             answered += sum(answer is not None for _, answer in answers)

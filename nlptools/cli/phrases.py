@@ -54,11 +54,12 @@ def command(inputs: tuple[str, ...], phrases: Phrases, lines: Lines, common: Com
     """
     _check(phrases)
     rule = None if phrases.model else _rule(phrases)
+    from nlptools.corpora import text_lines
     from nlptools.files import streams
     from nlptools.sequences import phrase_file
     from nlptools.sequences.phrases import join, learn_and_join
 
-    blocks = streams.all_blocks(inputs, common.encoding_errors)
+    blocks = text_lines.blocks(inputs, common.encoding_errors)
     if rule is None:
         models = phrase_file.load(phrases.model or "", phrases.scoring, phrases.threshold)
         with streams.Output(lines.output, force=lines.force) as output:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from nlptools.cli.options import command as make_command
@@ -18,8 +20,10 @@ from nlptools.configs.finetuning import Files, Predict
     Lines,
     opens_models=True,
     formats="""One line per line or record of the input, in order; the input is that of nlptools-finetune(1), with or without
-labels. --to json writes a JSON object per example, for every task. Tabs, line ends and backslashes in labels and answers are
-written as \\t, \\n and \\\\. Tabs in the examples below are written as \\t.
+labels. A model for classify, pair or regress knows the columns of its training data: a table with such names in its first line
+has them in any order. If a table has other columns, --text-column names the texts. --to json, or an --output that ends with
+.jsonl, writes a JSON object per example, for every task. Tabs, line ends and backslashes in labels and answers are written as
+\\t, \\n and \\\\. Tabs in the examples below are written as \\t.
 
 classify and pair: label TAB probability; --top-k K: K such pairs; --probabilities: the probability of each label, after a first
 line of the labels; --columns: the columns of the input and these, with a header if the input has one, and of JSON lines and
@@ -113,15 +117,24 @@ def command(
     those of similar length together, which changes the numbers by rounding only.
     """
     predict.check()
-    from nlptools.files import progress, streams
+    from nlptools.files import layout_names, progress, streams
 
+    by_name = layout_names.named_layout(lines.output)
+    if by_name == "jsonl" and not (predict.columns or predict.probabilities or predict.top_k > 1 or predict.submission):
+        predict = replace(predict, to="json")
+    if not predict.columns or by_name not in (
+        "csv",
+        "jsonl",
+    ):  # those are checked when the layout of the input is known
+        layout_names.check_output(lines.output, "jsonl" if predict.to == "json" else "text")
     names = streams.check_inputs(inputs)
-    with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered) as out:
+    with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered, layout=None) as out:
         from nlptools.inference.loading import load
 
         predictor = load(model, compute=compute, settings=predict, files=files)
         if lines.line_buffered:
             predictor.window = 1
         for window in predictor.lines(names, common.encoding_errors, lines.force):
+            layout_names.check_output(lines.output, predictor.layout)
             out.write_lines(window)
             progress.done(len(window))

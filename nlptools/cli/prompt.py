@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs
 from nlptools.configs import Common, Lines
@@ -78,6 +80,10 @@ def command(inputs: tuple[str, ...], prompt: Prompt, files: Files, lines: Lines,
     Fills in a template with each record of the input, after a description of the task and solved examples, if given: zero-,
     one- and few-shot prompts. Also writes labelled data as instructions and their answers, for fine-tuning.
     """
+    from nlptools.files.layout_names import named_layout
+
+    if prompt.to == "text" and named_layout(lines.output) == "jsonl":
+        prompt = replace(prompt, to="jsonl")
     prompt.check()
     from itertools import islice
 
@@ -88,7 +94,7 @@ def command(inputs: tuple[str, ...], prompt: Prompt, files: Files, lines: Lines,
 
     names = streams.check_inputs(inputs, [name for name in (prompt.examples, prompt.template) if name == "-"])
     escaped = 0
-    with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered) as out:
+    with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered, layout=prompt.to) as out:
         items = Prompts(prompt, Options(**vars(files)), common.encoding_errors).items(names)
         while batch := list(islice(items, 1 if lines.line_buffered else 64)):
             if prompt.json:

@@ -137,29 +137,31 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
     import json
     import math
 
+    from nlptools.corpora import text_lines
     from nlptools.files import streams
     from nlptools.formats import stimuli
     from nlptools.inference import mixture_directory
     from nlptools.inference.loading import load
     from nlptools.inference.score_rows import rows, table
 
+    layout = "json" if score.per == "total" else "jsonl" if score.json or score.choices else "text"
     names = streams.check_inputs(inputs, [score.tune] if score.tune else [])
     if score.save is not None:
         mixture_directory.check_target(score.save, lines.force)
-    with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered) as out:
+    with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered, layout=layout) as out:
         loaded: Any = load(model, *score.mixed, compute=compute, settings=score, errors=common.encoding_errors)
         if score.tune is not None:
             from nlptools.inference.tuning import tune
 
             held_out = [score.tune]
-            score = tune(loaded, lambda: streams.all_blocks(held_out, common.encoding_errors), score, score.tune)
+            score = tune(loaded, lambda: text_lines.blocks(held_out, common.encoding_errors), score, score.tune)
         if score.save is not None:
             mixture_directory.save(score.save, loaded.parts.bundles, loaded.weights)
         if score.choices:
             _score_choices(loaded, names, score, lines, common, out)
             return
         if score.per == "total":
-            result = loaded.perplexity(streams.all_blocks(names, common.encoding_errors), score)
+            result = loaded.perplexity(text_lines.blocks(names, common.encoding_errors), score)
             if result["tokens"] == 0:
                 from nlptools.errors import DataError
 
@@ -174,7 +176,7 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
             for window in stimuli.read(names, score.text_column, size, common.encoding_errors):
                 out.write_lines(table(loaded, window, score))
         else:
-            for block in streams.batches(names, size, common.encoding_errors):
+            for block in text_lines.batches(names, size, common.encoding_errors):
                 out.write_lines(rows(loaded, block, score))
         loaded.unknown.report()
 
@@ -183,6 +185,7 @@ def _compare(
     models: list[str], inputs: tuple[str, ...], score: Score, compute: Compute, lines: Lines, common: Common
 ) -> None:
     """Write a table of several models, each alone."""
+    from nlptools.corpora import text_lines
     from nlptools.errors import DataError
     from nlptools.files import progress, streams
     from nlptools.inference import choices, score_tables
@@ -205,7 +208,7 @@ def _compare(
                     progress.done(len(items))
                 rows = list(score_tables.accuracy_rows(model, scorer))
             else:
-                result = loaded.perplexity(streams.all_blocks(names, common.encoding_errors), score)
+                result = loaded.perplexity(text_lines.blocks(names, common.encoding_errors), score)
                 if result["tokens"] == 0:
                     raise DataError("no text to score: the input is empty")
                 rows = [score_tables.perplexity_row(model, result)]

@@ -38,11 +38,12 @@ def command(inputs: tuple[str, ...], split: Split, lines: Lines, common: Common)
     Reads the inputs in order, or standard input. The rules cover many languages and need no model; they are those of
     pretrain-bert --sentences auto.
     """
+    from nlptools.corpora import text_lines
     from nlptools.files import streams
     from nlptools.text.sentences import split_lines
 
     with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered) as output:
         for path in streams.check_inputs(inputs):
-            blocks = (block.lines for block in streams.blocks(path, common.encoding_errors))
+            blocks = (block.lines for block in text_lines.blocks([path], common.encoding_errors))
             for sentences in split_lines(blocks, split.wrapped):
                 output.write_lines(sentences)

@@ -42,12 +42,13 @@ def command(inputs: tuple[str, ...], tokenize: Tokenize, lines: Lines, common: C
 
     Reads the inputs in order, or standard input, and writes one output line per input line.
     """
+    from nlptools.corpora import text_lines
     from nlptools.files import streams
-    from nlptools.formats import records
     from nlptools.text import tokenization
 
-    column = tokenize.text_column
-    blocks = None if column is None else records.texts(inputs, [column], common.encoding_errors)
+    columns = () if tokenize.text_column is None else (tokenize.text_column,)
+    tables = bool(columns) or tokenize.delimiter is not None or text_lines.has_tables(inputs)
+    blocks = text_lines.blocks(inputs, common.encoding_errors, columns, tokenize.delimiter) if tables else None
     texts = tokenization.tokenize_files(inputs, tokenize, common.encoding_errors, lines.line_buffered, blocks)
     with streams.Output(lines.output, force=lines.force) as output:
         for text in texts:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 
-from nlptools.configs import option, text_column
+from nlptools.configs import delimiter_option, option, text_column
 from nlptools.configs.layers import layers
 from nlptools.configs.vectors import STREAMED
 from nlptools.errors import UsageError
@@ -64,7 +65,11 @@ class Embed:
         False,
         "ELMo: begin each line with the state after the line before it, as bilm-tf does, not with a new one.",
     )
-    to: str = option("npy", "Format of the output.", choices=(*STREAMED, "hdf5"))
+    to: str = option(
+        "auto",
+        "Format of the output; auto: by the suffix of --output (.npy, .jsonl, .tsv, .txt for word2vec, .hdf5), else npy.",
+        choices=("auto", *STREAMED, "hdf5"),
+    )
     dtype: str = option("float32", "Number format of npy.", choices=("float32", "float16"))
     index: str | None = option(
         None,
@@ -73,10 +78,27 @@ class Embed:
         metavar="FILE",
     )
     text_column: tuple[str, ...] = text_column("the texts")
+    delimiter: str | None = delimiter_option()
     batch_tokens: int = option(4096, "Tokens per batch.", low=1, metavar="N")
+
+    def for_output(self, path: str) -> Embed:
+        """These settings with the format of an output file by its suffix, if --to does not name it."""
+        names = {
+            ".jsonl": "jsonl",
+            ".ndjson": "jsonl",
+            ".tsv": "tsv",
+            ".txt": "word2vec",
+            ".h5": "hdf5",
+            ".hdf5": "hdf5",
+        }
+        plain = re.sub(r"\.(gz|bz2|xz|zst)$", "", path)
+        found = next((form for suffix, form in names.items() if plain.endswith(suffix)), "npy")
+        return replace(self, to="npy" if self.pairs else found) if self.to == "auto" else self
 
     def check(self) -> None:
         """Raise UsageError for options that cannot be combined."""
+        if self.to == "auto":
+            return self.for_output("-").check()
         units = self.unit != "sentence"
         if self.pairs and (units or self.to != "npy" or self.dtype != "float32" or self.index is not None):
             raise UsageError("--pairs writes one number per line: no --unit, --to, --dtype, --index")

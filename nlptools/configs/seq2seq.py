@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass
 from typing import Any
 
-from nlptools.configs import Training, option, redefined, text_column
+from nlptools.configs import Training, delimiter_option, option, redefined, text_column
 from nlptools.configs.generation import Generate
 from nlptools.errors import UsageError
 
@@ -126,6 +126,7 @@ class TrainSeq2Seq:
     source: str | None = option(None, "File of sources, with --target, instead of an INPUT.", metavar="FILE")
     target: str | None = option(None, "File of targets, line by line as in --source.", metavar="FILE")
     text_column: tuple[str, ...] = text_column("the source and, given again, the target")
+    delimiter: str | None = delimiter_option()
     init: str | None = option(None, "Start from the weights and sizes of this model directory.", metavar="DIR")
 
     def check(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nlptools.configs import LARGEST_SEED, option, text_column
+from nlptools.configs import LARGEST_SEED, delimiter_option, option, text_column
 
 KINDS = ("words", "unigram", "bpe", "char", "wordpiece", "byte-bpe")
 SENTENCEPIECE_KINDS = ("unigram", "bpe", "char")
@@ -39,6 +39,7 @@ class Tokenize:
         None, "Vocabulary (token TAB count) of a tokenizer that is given by name.", metavar="FILE"
     )
     text_column: str | None = text_column("the text", multiple=False)
+    delimiter: str | None = delimiter_option()
     threads: int = option(0, "CPU threads; 0: OMP_NUM_THREADS if set, else all cores available.", low=0, metavar="N")
     seed: int = option(
         1,

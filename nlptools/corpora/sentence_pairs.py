@@ -23,7 +23,9 @@ class PairBlock(NamedTuple):
     targets: list[str]
 
 
-def read_pairs(inputs: Sequence[str], errors: str = "strict", columns: Sequence[str] = ()) -> Iterator[PairBlock]:
+def read_pairs(
+    inputs: Sequence[str], errors: str = "strict", columns: Sequence[str] = (), delimiter: str | None = None
+) -> Iterator[PairBlock]:
     """The pairs in lines of `source TAB target`, or in two `columns` of tables; no input means standard input.
 
     Raises:
@@ -31,10 +33,11 @@ def read_pairs(inputs: Sequence[str], errors: str = "strict", columns: Sequence[
         InputError: see `streams.blocks`.
     """
     other = next((path for path in inputs if named_layout(path) in ("csv", "jsonl", "parquet")), None)
+    other = "--delimiter" if delimiter else other
     if other is not None and not columns:
         message = f"{display(other)}: which columns have the sources and the targets?"
         raise UsageError(message, hint="--text-column, given twice, names them")
-    for block in records.texts(inputs, columns, errors) if columns else streams.all_blocks(inputs, errors):
+    for block in records.texts(inputs, columns, errors, delimiter) if columns else streams.all_blocks(inputs, errors):
         rows = [line.split("\t") for line in block.lines]
         for number, row in enumerate(rows, block.start):
             if len(row) != 2:

@@ -21,8 +21,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nlptools.errors import DataError, StreamError, reason
+from nlptools.errors import DataError, StreamError, UsageError, display, reason
 from nlptools.files import streams
+from nlptools.files.layout_names import named_layout
 from nlptools.text.vocab import Vocab
 
 LONGEST = 1000  # words of a sequence
@@ -115,6 +116,10 @@ def spool(
 def _chunks(inputs: Sequence[str], errors: str, digest: Any) -> Iterator[bytes]:
     """The text as valid UTF-8, in chunks that end with a line end or a space; each input ends with a line end."""
     for name in streams.check_inputs(inputs):
+        if layout := named_layout(name):
+            raise UsageError(
+                f"{display(name)}: expected lines of tokens, the name says {layout}", hint=f"nlptools tokenize {name} |"
+            )
         number, held = 1, b""
         for chunk in streams.line_chunks(name, _CHUNK, (b"\n", b" ")):
             if number == 1:

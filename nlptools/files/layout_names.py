@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nlptools.errors import UsageError, display
 from nlptools.files.compression import without_suffix
 
 SUFFIXES = {
@@ -32,3 +33,34 @@ def suffix_of(path: str) -> str:
 def named_layout(path: str) -> str:
     """The layout that the suffix of `path` names; "" if it names none."""
     return SUFFIXES.get(suffix_of(path), "")
+
+
+# What a writer may write under a name that ends with a layout's suffix; "text" are lines, also with tabs in them.
+_FITTING = {
+    "text": ("table",),
+    "table": ("table",),
+    "jsonl": ("jsonl", "json"),
+    "json": ("json",),
+    "csv": ("csv",),
+    "npy": ("npy",),
+    "hdf5": ("hdf5",),
+}
+_TITLES = {
+    "text": "text (.txt, .tsv)",
+    "table": "fields between tabs (.tsv)",
+    "jsonl": "JSON lines (.jsonl)",
+    "json": "JSON (.json)",
+    "csv": "CSV (.csv)",
+    "npy": "an array (.npy)",
+    "hdf5": "HDF5 (.hdf5)",
+}
+
+
+def check_output(path: str, layout: str) -> None:
+    """Raise UsageError if the suffix of `path`, an output, names another layout than the one that is written.
+
+    `layout`: a key of `_FITTING`.
+    """
+    suffix = suffix_of(path)
+    if suffix and SUFFIXES[suffix] not in _FITTING[layout]:
+        raise UsageError(f"{display(path)}: what is written is {_TITLES[layout]}, the name says {suffix}")

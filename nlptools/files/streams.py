@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, NamedTuple, cast
 
 from nlptools.errors import DataError, InputError, OutputError, StreamError, UsageError, display, reason
-from nlptools.files import atomic, compression, progress, standard
+from nlptools.files import atomic, compression, layout_names, progress, standard
 
 BLOCK_BYTES = 1 << 20
 MAX_LINE = 64 << 20  # bytes; a longer line is nearly always a wrong file, and makes some libraries abort
@@ -290,16 +290,26 @@ class Output:
 
     A file is written under a temporary name and renamed when complete; devices, pipes and standard output are written to
     directly. Use as a context manager. `line_buffered` flushes after every line, otherwise after every `write`; `append`
-    writes directly to the end of an existing file.
+    writes directly to the end of an existing file. `layout`: what is written, which the suffix of `path` must not contradict;
+    None: the caller has checked the name.
 
     Raises:
+        UsageError: the suffix of `path` names another layout.
         OutputError: the file exists and `force` is not set, or cannot be created.
         StreamError: a write failed (disk full), or standard output is closed.
     """
 
     def __init__(
-        self, path: str = "-", *, force: bool = False, line_buffered: bool = False, append: bool = False
+        self,
+        path: str = "-",
+        *,
+        force: bool = False,
+        line_buffered: bool = False,
+        append: bool = False,
+        layout: str | None = "text",
     ) -> None:
+        if layout is not None:
+            layout_names.check_output(path, layout)
         self.name = "<stdout>" if path == "-" else display(path)
         self.line_buffered = line_buffered
         self._final: Path | None = None

@@ -23,11 +23,13 @@ from nlptools.files.layout_names import TABLES, named_layout
 from nlptools.files.streams import Block
 from nlptools.formats import values
 from nlptools.formats.lines import RETURNS, RETURNS_HINT, Lines, column_number, delimiter_hint, header_names
-from nlptools.formats.tables import TEXTS
+from nlptools.formats.tables import LABELS, TEXTS
 
 _ROWS = 1024  # of a block
 OBJECTS = ("jsonl", "parquet", "rte")
 TABS, COMMA = "", ","  # delimiters: fields between tabs without quotes, and CSV
+TEXT_NAMES = tuple(name for (name,) in TEXTS[1])
+LABEL_NAMES = ("prediction", *LABELS["classify"], *LABELS["regress"])
 _DECLARED = re.compile(r"sep=(.)\r?")  # the first line of Excel's CSV
 
 
@@ -160,13 +162,19 @@ def _one_line(text: str) -> str:
 
 
 def columns_of(
-    path: str, names: Sequence[str], errors: str = "strict", header: bool = False, delimiter: str | None = None
+    path: str,
+    names: Sequence[str],
+    errors: str = "strict",
+    header: bool = False,
+    delimiter: str | None = None,
+    labels: bool = False,
 ) -> Iterator[tuple[int, list[str]]]:
     """Number of the line, and the fields in the columns `names` of each record of a file, whose suffix names the layout:
     CSV, Parquet, JSON lines, or else a table between tabs. `delimiter`: it is CSV with this one.
 
     `header`: the first line names the columns. It does too if one of `names` is not a number, and in Parquet and JSON lines.
-    Without `names`, the column of the texts: the only one, or one that has such a name in the first line.
+    Without `names`, the only column, or one that has the name of texts in the first line; with `labels` the only column, which
+    may have the name of labels there.
 
     Raises:
         DataError: no such column, a malformed record, or a number that is not finite; with file and line.
@@ -181,10 +189,11 @@ def columns_of(
         return
     fields = [str(name) for name in first[1]]
     named = bool(names) and not all(re.fullmatch("-?[0-9]+", name) for name in names)
-    known = "" if names or (kind not in ("csv", "jsonl", "parquet") and len(fields) == 1) else _text_name(fields)
+    nameless = kind not in ("csv", "jsonl", "parquet") and len(fields) == 1
+    known = "" if names or nameless or (labels and len(fields) > 1) else _known_name(fields, labels)
     header |= keyed or named or bool(known)
     if not names:
-        names = [known or _only_column(fields, path, keyed)]
+        names = [known or _only_column(fields, path, keyed, labels)]
     shown_names = header_names(fields, path, first[0]) if header else ()
     places = [column_number(name, shown_names, len(fields), path) for name in names]
     for number, record in table if header else chain([first], table):
@@ -198,18 +207,21 @@ def columns_of(
         yield number, ["" if value is None else values.text(value) for value in chosen]
 
 
-def _text_name(header: Sequence[str]) -> str:
-    """The first of the names by which columns of texts are known that a header has, "" if it has none."""
+def _known_name(header: Sequence[str], labels: bool) -> str:
+    """The first of the names by which columns of texts, or labels, are known that a header has, "" if it has none."""
     lowered = {name.strip().lower() for name in header}
-    return next((name for (name,) in TEXTS[1] if name in lowered), "")
+    return next((name for name in (LABEL_NAMES if labels else TEXT_NAMES) if name in lowered), "")
 
 
-def _only_column(fields: Sequence[str], path: str, keyed: bool) -> str:
+def _only_column(fields: Sequence[str], path: str, keyed: bool, labels: bool) -> str:
     """The only column, as a number. Raises DataError if there are several."""
     if len(fields) > 1:
         found = f"the columns are {', '.join(fields)}" if keyed else messages.counted(len(fields), "column")
-        hint = "--text-column names it; or cut the column out and pass its lines"
-        raise DataError(f"which column has the texts? {found}", path=path, line=1, hint=hint)
+        hint = "call it text in the first line, or name it with --text-column, where a command has that option"
+        if labels:
+            hint = "--column names that of the predictions, --gold-column that of gold"
+        what = "which column is compared?" if labels else "which column has the texts?"
+        raise DataError(f"{what} {found}", path=path, line=1, hint=hint)
     return "1"
 
 

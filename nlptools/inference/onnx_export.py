@@ -69,7 +69,7 @@ def export(model: str | Path, settings: Export) -> Exported:
     missing = [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]
     if missing:
         raise Unavailable(f"export needs the package {' and '.join(missing)}", extra="onnx")
-    with streams.Output(settings.output, force=settings.force) as out:
+    with streams.Output(settings.output, force=settings.force, layout=None) as out:
         graph = _graph(Path(model), settings)
         data = _traced(graph)
         difference = None

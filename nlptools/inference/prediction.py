@@ -50,6 +50,7 @@ class Predictor:
             self.which = tasks.seen_layers(loaded)
         self.model: Any = self.backend.for_inference(loaded.model)
         self.cut = 0  # examples so far that lost tokens
+        self.layout = "text"  # of `lines`, known with the first ones
 
     def predictions(self, examples: Iterable[Any]) -> Iterator[tuple[list[Any], list[Any]]]:
         """(examples, their predictions), `window` examples at a time, in order; see `Task.decode`.
@@ -81,6 +82,7 @@ class Predictor:
         first = True
         with self._files(force) as add:
             for some, predictions in self.predictions(self.task.read(paths, False, errors)):
+                self.layout = self.task.layout_written(some[0], self.settings)
                 yield self.task.lines(predictions, some, self.settings, first)
                 first = False
                 if add is not None:
@@ -122,7 +124,7 @@ class PairPredictor:
         self, found: bundle.Bundle, backend: Backend, settings: Predict | None = None, files: Files | None = None
     ) -> None:
         """Raises UsageError for settings of other tasks."""
-        self.settings, self.window = settings or Predict(), WINDOW
+        self.settings, self.window, self.layout = settings or Predict(), WINDOW, "text"
         refuse_for_seq2seq(self.settings, ("columns", "max_length"))
         refuse_for_seq2seq(files or Files(), ())
         from nlptools.inference.translation import Translator  # the other tasks need no decoding

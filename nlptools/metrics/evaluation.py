@@ -14,6 +14,7 @@ from nlptools.configs.evaluate import Evaluate, Source, check_taken
 from nlptools.configs.metrics import ANSWERS, FAMILIES, LINES, TAGS, TOKENS, Request, parse
 from nlptools.errors import DataError, UsageError, display
 from nlptools.files import line_records, streams
+from nlptools.files.layout_names import named_layout
 from nlptools.formats import records, values
 from nlptools.metrics.metric import Data, Evaluation
 from nlptools.metrics.paired import Records
@@ -150,12 +151,13 @@ def _read_column(
     path: str, column: str | None, header: bool, errors: str, delimiter: str | None
 ) -> tuple[list[str], Sequence[int]]:
     """The lines of a file without its header, or their fields in `column`; and the number of each line. Raises DataError."""
-    if column is None:
+    if column is None and delimiter is None and named_layout(path) not in ("csv", "jsonl", "parquet"):
         lines = list(streams.lines(path, errors))[int(header) :]
         return lines, range(1 + header, len(lines) + 1 + header)
+    names = [] if column is None else [column]
     fields: list[str] = []
     numbers: list[int] = []
-    for number, (field,) in records.columns_of(path, [column], errors, header, delimiter):
+    for number, (field,) in records.columns_of(path, names, errors, header, delimiter, labels=True):
         fields.append(field)
         numbers.append(number)
     return fields, numbers

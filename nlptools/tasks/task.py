@@ -169,6 +169,10 @@ class Task(ABC):
             return [json.dumps(value, ensure_ascii=False) for value in objects]
         return self.text_lines(predictions, examples, settings, first)
 
+    def layout_written(self, example: Any, settings: Predict) -> str:
+        """The layout of `lines`, as in `files.layout_names.check_output`; `example` is the first one."""
+        return "jsonl" if settings.to == "json" else "text"
+
     @abstractmethod
     def text_lines(
         self, predictions: Sequence[Any], examples: Sequence[Any], settings: Predict, first: bool

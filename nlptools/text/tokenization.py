@@ -254,12 +254,15 @@ def _placed(error: DataError, block: Block, work: Callable[[str], object]) -> Da
 # -- build-vocab ------------------------------------------------------------------------------------------------------
 
 
-def build_vocab(inputs: Sequence[str], settings: BuildVocab, errors: str = "strict") -> list[str]:
+def build_vocab(
+    inputs: Sequence[str], settings: BuildVocab, errors: str = "strict", blocks: Iterable[streams.Block] | None = None
+) -> list[str]:
     """Learn a vocabulary from files (`-`: standard input) and write it; returns the names of the files written.
 
     Args:
         settings: see `nlptools build-vocab --help`.
         errors: handling of invalid UTF-8: "strict", "replace" or "ignore".
+        blocks: the lines of the files, if they are tables.
 
     Raises:
         UsageError: options that cannot be combined.
@@ -268,7 +271,8 @@ def build_vocab(inputs: Sequence[str], settings: BuildVocab, errors: str = "stri
     """
     _check_vocab_settings(settings)
     outputs = _outputs(settings)
-    blocks = chain.from_iterable(streams.blocks(path, errors) for path in streams.check_inputs(inputs))
+    if blocks is None:
+        blocks = chain.from_iterable(streams.blocks(path, errors) for path in streams.check_inputs(inputs))
     rows: Iterator[list[str]] = (block.lines for block in blocks)
     if settings.max_lines:
         rows = iter([_draw(chain.from_iterable(rows), settings.max_lines, settings.seed)])

@@ -11,9 +11,8 @@ from torch import Tensor
 
 from nlptools.batches.spelled_texts import SpelledBatch, SpelledTexts
 from nlptools.compute.backend import Backend
-from nlptools.corpora import token_file
+from nlptools.corpora import text_lines, token_file
 from nlptools.corpora.token_file import Corpus
-from nlptools.files import streams
 from nlptools.inference.bidirectional import BothDirections, total_of_both
 from nlptools.inference.perplexity import perplexities, perplexity
 from nlptools.layers.sampled_softmax import summed_sampled_loss
@@ -66,7 +65,7 @@ class BidirectionalTask(LanguageModelTask):
     """The words before and after each word, as `training.engine.job.Task`."""
 
     def encode(self, path: Path, backend: Backend, held_out: bool) -> Corpus:
-        blocks = streams.all_blocks(self.run.held_out if held_out else self.inputs, self.encoding_errors)
+        blocks = text_lines.blocks(self.run.held_out if held_out else self.inputs, self.encoding_errors)
         path, force = path.with_suffix(".bin"), None if held_out else self.run.force
         words = OpenWords(self.tokenizer, self.config.vocab_size)
         corpus = token_file.spool(

@@ -14,9 +14,8 @@ from nlptools.batches.windows import ContiguousStreams, ShuffledWindows
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training
 from nlptools.configs.lm import TrainLM
-from nlptools.corpora import token_file
+from nlptools.corpora import text_lines, token_file
 from nlptools.corpora.token_file import Corpus, TextCounts
-from nlptools.files import streams
 from nlptools.inference import scoring
 from nlptools.inference.perplexity import perplexities
 from nlptools.metrics.criterion import LOSS, Criterion
@@ -49,7 +48,7 @@ class LanguageModelTask(SpooledTask[Corpus]):
     measures: tuple[str, ...] = ("loss", "perplexity")
 
     def encode(self, path: Path, backend: Backend, held_out: bool) -> Corpus:
-        blocks = streams.all_blocks(self.run.held_out if held_out else self.inputs, self.encoding_errors)
+        blocks = text_lines.blocks(self.run.held_out if held_out else self.inputs, self.encoding_errors)
         path = path.with_suffix(".bin")
         force = None if held_out else self.run.force
         return token_file.spool(blocks, path, self.tokenizer, self.eos, self.options.document, backend.threads, force)

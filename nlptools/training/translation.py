@@ -108,7 +108,7 @@ class _EncoderDecoder(SpooledTask[ParallelCorpus]):
     def _read(self, names: Sequence[str], side_by_side: bool) -> Iterator[pairs.PairBlock]:
         if side_by_side:
             return pairs.read_parallel(names[0], names[1], self.encoding_errors)
-        return pairs.read_pairs(names, self.encoding_errors, self.options.text_column)
+        return pairs.read_pairs(names, self.encoding_errors, self.options.text_column, self.options.delimiter)
 
     def longest(self, option: int) -> int:
         """Maximum tokens of a side: the option, and the limit of a model with learned positions; 0: no limit."""

@@ -51,7 +51,9 @@ class UnitWriter:
         with contextlib.ExitStack() as stack:
             self._lines = self._index = self._array = None
             if index is None:
-                self._lines = stack.enter_context(Output(path, force=force, line_buffered=line_buffered))
+                self._lines = stack.enter_context(
+                    Output(path, force=force, line_buffered=line_buffered, layout="jsonl")
+                )
             else:
                 self._index = stack.enter_context(Output(index, force=force, line_buffered=line_buffered))
                 self._array = stack.enter_context(

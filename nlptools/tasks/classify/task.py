@@ -262,6 +262,10 @@ class Classification(Task):
             "accuracy": float((right == predicted).all(1).mean()),
         }
 
+    def layout_written(self, example: TextExample, settings: Predict) -> str:
+        layout = {"csv": "csv", "jsonl": "jsonl"}.get(example.layout, "text") if settings.columns else ""
+        return layout or super().layout_written(example, settings)
+
     def text_lines(
         self, predictions: Sequence[Any], examples: Sequence[TextExample], settings: Predict, first: bool
     ) -> list[str]:

@@ -11,11 +11,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from nlptools.corpora import token_file
+from nlptools.corpora import text_lines, token_file
 from nlptools.corpora.columns import Column, ColumnWriter, pieces
 from nlptools.corpora.token_file import TextCounts
 from nlptools.errors import DataError
-from nlptools.files import streams
 from nlptools.files.streams import Block
 from nlptools.models.language.ngram import SPECIAL, Longs, NGramConfig
 from nlptools.text import documents
@@ -120,7 +119,7 @@ def encoded(
     unknown: UnknownTokens | None = None,
 ) -> Iterator[tuple[Longs, TextCounts]]:
     """The ids and the counts of chunks of a text, see `token_file.encode`."""
-    blocks: Iterable[Block] = streams.all_blocks(inputs, errors)
+    blocks: Iterable[Block] = text_lines.blocks(inputs, errors)
     return token_file.encode(blocks, unknown or UnknownTokens(tokenizer, "the text"), eos, document, 1)
 
 

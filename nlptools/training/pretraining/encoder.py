@@ -18,7 +18,7 @@ from nlptools.batches.sentence_groups import check
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.pretraining import Pretraining, TrainBert, long_phase
-from nlptools.corpora import documents
+from nlptools.corpora import documents, text_lines
 from nlptools.corpora.documents import DocumentCounts, Documents
 from nlptools.errors import UsageError
 from nlptools.files import streams
@@ -86,7 +86,7 @@ class _Pretraining(SpooledTask[Documents]):
     def encode(self, path: Path, backend: Backend, held_out: bool) -> Documents:
         options, what = self.options, "validation data" if held_out else "training data"
         spooled = documents.spool(
-            streams.all_blocks(self.run.held_out if held_out else self.inputs, self.encoding_errors),
+            text_lines.blocks(self.run.held_out if held_out else self.inputs, self.encoding_errors),
             path,
             self.tokenizer,
             longest=options.max_length - _SPECIAL_TOKENS,

@@ -62,7 +62,7 @@ class _Rewritable(Output):
     """
 
     def __init__(self, path: str, *, force: bool, line_buffered: bool) -> None:
-        super().__init__(path, force=force, line_buffered=line_buffered)
+        super().__init__(path, force=force, line_buffered=line_buffered, layout=None)
         self.rewinds = False
         if not isinstance(self._stream, (io.BufferedWriter, io.FileIO)):  # compressed
             return

@@ -146,7 +146,7 @@ def write_files(
         config["quantized"] = "int8"
         arrays = {"vectors.npy": quantized.rows, "scales.npy": quantized.scales}
     else:
-        with Output(str(folder / "vectors.npy"), force=force) as out:
+        with Output(str(folder / "vectors.npy"), force=force, layout="npy") as out:
             write_array(out, shape, (rows for _, rows in vectors.blocks()))
         if (subwords := vectors.subwords) is not None:
             lengths = {"shortest": subwords.shortest, "longest": subwords.longest}
@@ -155,7 +155,7 @@ def write_files(
             arrays = {file: array for file, array in known.items() if array is not None}
     for file, array in arrays.items():
         parts = (array[start : start + 16384] for start in range(0, len(array), 16384))
-        with Output(str(folder / file), force=force) as out:
+        with Output(str(folder / file), force=force, layout=None) as out:
             write_array(out, array.shape, parts, "<f4" if array.dtype.kind == "f" else array.dtype.str)
     with Output(str(folder / "vocab.tsv"), force=force) as out:
         write_words(vectors, out)

@@ -158,7 +158,7 @@ def save(vectors: Vectors, path: str, *, force: bool = False) -> None:
         UsageError: a word contains the byte 0, which ends words in this format.
         StreamError: a write failed.
     """
-    with Output(path, force=force) as out:
+    with Output(path, force=force, layout=None) as out:
         _write(vectors, out)
 
 

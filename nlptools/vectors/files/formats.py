@@ -16,6 +16,7 @@ from nlptools import messages
 from nlptools.configs.vectors import FOREIGN, FORMATS, NAMES, Convert
 from nlptools.errors import OutputError, UsageError, display
 from nlptools.files import compression, streams
+from nlptools.files.layout_names import check_output
 from nlptools.vectors import quantization
 from nlptools.vectors.files import directory, npy
 from nlptools.vectors.rows import ArrayRows
@@ -175,6 +176,8 @@ def check_target(target: str, kind: str, force: bool, *, lines_beside: bool = Tr
     check_standard_output(target, kind, streamed=streamed)
     if target == "-":
         return
+    if kind != "bundle":
+        check_output(target, {"tsv": "table"}.get(kind, kind if kind in ("npy", "jsonl", "hdf5") else "text"))
     folder = Path(target).parent
     if kind == "bundle":
         directory.check_target(target, force)

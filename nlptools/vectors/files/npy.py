@@ -161,7 +161,7 @@ def read_words(path: str, errors: str) -> tuple[Words, list[int] | None]:
 
 def save(vectors: Vectors, path: str, *, force: bool = False) -> None:
     """Write `NAME.npy` and `NAME.vocab.tsv`. Raises OutputError if one of them exists, StreamError."""
-    with Output(words_beside(path), force=force) as words, Output(path, force=force) as out:
+    with Output(words_beside(path), force=force) as words, Output(path, force=force, layout="npy") as out:
         write_words(vectors, words)
         write_array(out, (len(vectors), vectors.dimensions), (rows for _, rows in vectors.blocks()))
 

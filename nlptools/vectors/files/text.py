@@ -87,7 +87,7 @@ class TextFormat:
             UsageError: a word contains a newline.
             StreamError: a write failed.
         """
-        with Output(path, force=force) as out:
+        with Output(path, force=force, layout=None) as out:
             if self.header:
                 out.write(f"{len(vectors)} {vectors.dimensions}\n")
             size = max(1, (1 << 18) // vectors.dimensions)

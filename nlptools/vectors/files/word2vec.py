@@ -97,7 +97,7 @@ def save(vectors: Vectors, path: str, *, force: bool = False) -> None:
         StreamError: a write failed.
     """
     size = 4 * vectors.dimensions
-    with Output(path, force=force) as out:
+    with Output(path, force=force, layout=None) as out:
         out.write(f"{len(vectors)} {vectors.dimensions}\n")
         for start, rows in vectors.blocks():
             data = rows.astype("<f4", copy=False).tobytes()

@@ -46,7 +46,7 @@ class Map(Projection):
         kind = kind_of(name)
         if kind == "directory":
             raise UsageError(f"{display(name)}: expected a name that ends in .tsv, .png, .svg or .html")
-        with Output(name, force=force) as out:
+        with Output(name, force=force, layout=None) as out:
             self.write(out, kind, width, height)
 
     def write(self, out: Output, kind: str, width: float = 9.0, height: float = 7.0) -> None:
@@ -168,7 +168,7 @@ def run(source: str, settings: Project, errors: str = "strict") -> None:
         )
         projector.write(points, settings.output, force=settings.force)
         return
-    with Output(settings.output, force=settings.force) as out:
+    with Output(settings.output, force=settings.force, layout=None) as out:
         count = settings.count
         bare = settings.lines_file is None and choosing.bare(source, settings.source_format)
         if entries is None and arrows and count is None and not bare:

@@ -36,7 +36,7 @@ def write(points: Points, path: str, *, force: bool = False) -> None:
     """
     check_target(path, force)
     with whole_directory.replacing(path) as folder:
-        with Output(str(folder / TENSORS)) as out:
+        with Output(str(folder / TENSORS), layout=None) as out:
             size = max(1, (1 << 18) // points.rows.shape[1])
             for start in range(0, len(points.words), size):
                 rows = points.rows[start : start + size].tolist()
