@@ -219,7 +219,7 @@ def _only_column(fields: Sequence[str], path: str, keyed: bool, labels: bool) ->
         found = f"the columns are {', '.join(fields)}" if keyed else messages.counted(len(fields), "column")
         hint = "call it text in the first line, or name it with --text-column, where a command has that option"
         if labels:
-            hint = "--column names that of the predictions, --gold-column that of gold"
+            hint = "--text-column names that of the predictions, --gold-column that of gold"
         what = "which column is compared?" if labels else "which column has the texts?"
         raise DataError(f"{what} {found}", path=path, line=1, hint=hint)
     return "1"

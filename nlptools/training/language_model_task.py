@@ -22,7 +22,7 @@ from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.models import registry
 from nlptools.models.contract import LanguageModel
 from nlptools.text.tokenizer import Tokenizer
-from nlptools.training import initial
+from nlptools.training import advice, initial
 from nlptools.training.engine.loop import Evaluate
 from nlptools.training.engine.spooled import Spooled, SpooledTask
 from nlptools.training.objective import Objective
@@ -115,4 +115,4 @@ class LanguageModelTask(SpooledTask[Corpus]):
         )
 
     def advice(self, name: str) -> str:
-        return f"echo 'Some words' | nlptools generate {name}    or: nlptools score {name} FILE"
+        return advice.of_language_model(name, [*self.run.held_out, *self.inputs])

@@ -30,7 +30,7 @@ from nlptools.models.contract import EncoderDecoder
 from nlptools.models.translation.vocabularies import Vocabularies
 from nlptools.text import tokenizer_pairs
 from nlptools.text.tokenizer import Tokenizer
-from nlptools.training import initial
+from nlptools.training import advice, initial
 from nlptools.training.engine.job import Trained, run_job
 from nlptools.training.engine.loop import Evaluate
 from nlptools.training.engine.spooled import Spooled, SpooledTask
@@ -167,7 +167,10 @@ class _EncoderDecoder(SpooledTask[ParallelCorpus]):
         )
 
     def advice(self, name: str) -> str:
-        return f"nlptools generate {name} < SOURCES > OUTPUT; nlptools bleu REFERENCES < OUTPUT"
+        options, run = self.options, self.run
+        return advice.of_translator(
+            name, [run.valid, *self.inputs], [run.valid_source, options.source], options.text_column
+        )
 
 
 class _HeldOut:

@@ -25,6 +25,7 @@ from nlptools.inference.perplexity import perplexities
 from nlptools.models.language import arpa
 from nlptools.models.language.ngram import Level, NGramConfig, NGrams
 from nlptools.text import documents
+from nlptools.training import advice
 from nlptools.training.engine import run_directory
 from nlptools.training.ngrams import counting, kept_counts, smoothing
 from nlptools.training.ngrams.counting import CountedLevel
@@ -94,7 +95,7 @@ def train_ngrams(
             bundle.save(folder, "ngram", model, model.arrays(), text.tokenizer, files=kept, **kind)
         if settings.arpa is not None:
             _write_arpa(settings.arpa, model, text, run.force)
-    _report(run.output, model, metrics)
+    _report(run.output, model, metrics, [*run.held_out, *inputs])
     return model if isinstance(model.levels[0].keys, np.ndarray) else _opened(run.output, model.config)
 
 
@@ -114,7 +115,7 @@ def _given_again(text: Text, settings: TrainLM, run: Training, before: Mapping[s
         if not os.path.exists(settings.arpa):
             _write_arpa(settings.arpa, model, text, run.force)
     messages.note(run_directory.FINISHED.format(display(run.output)))
-    _report(run.output, model, before["metrics"])
+    _report(run.output, model, before["metrics"], run.held_out)
     return model
 
 
@@ -257,12 +258,12 @@ def _is_model(folder: Path) -> bool:
     return (folder / "training.json").is_file() and (folder / "config.json").is_file()
 
 
-def _report(output: str, model: NGrams, metrics: Mapping[str, Any]) -> None:
+def _report(output: str, model: NGrams, metrics: Mapping[str, Any], texts: Sequence[str]) -> None:
     name = display(output)
     sizes = ", ".join(f"{len(level):,} {n}-grams" for n, level in enumerate(model.levels, 1))
     valid = f", validation perplexity {metrics['valid_perplexity']:.2f}" if "valid_perplexity" in metrics else ""
     messages.note(f"{name}: {sizes} in {metrics['seconds']:.1f} s{valid}")
-    messages.note(f"try: nlptools score {name} --per total FILE    or: echo 'Some words' | nlptools generate {name}")
+    messages.note(f"try: {advice.of_language_model(name, texts)}")
 
 
 def _limits(options: TrainLM) -> tuple[int, ...]:
