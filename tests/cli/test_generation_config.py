@@ -81,6 +81,15 @@ def test_what_the_user_chooses_or_has_anyway_needs_no_note(call: Run, model: Pat
     assert notes(call, model, "--beam", 4) == "length_penalty 0.6; to apply: --length-penalty 0.6"
 
 
+def test_values_that_are_none_and_foreign_keys(call: Run, model: Path) -> None:
+    written(model, **{"top_k": "many", "a\x1b[31mb": 1, "stop_strings": ["x y"]})
+    assert notes(call, model) == 'top_k "many", a\\x1b[31mb 1, stop_strings ["x y"]; to apply: --stop \'x y\''
+    for broken in ("[]", "{", '{"top_k": NaN}'):
+        (model / "generation_config.json").write_text(broken)
+        done = call("generate", model, *SHORT, stdin="a\n")
+        assert done.code == 78 and "generation_config.json" in done.err
+
+
 def test_the_options_of_the_note_silence_it(call: Run, model: Path) -> None:
     written(model, repetition_penalty=1.5, top_k=20, temperature=0.6, min_p=0.1)
     flags = notes(call, model).partition("; to apply: ")[2].split()

@@ -7,13 +7,14 @@ programs, and what is off, is not worth a note.
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
 from nlptools import messages
 from nlptools.bundle import Bundle
 from nlptools.configs.generation import Generate
-from nlptools.errors import display
+from nlptools.errors import display, visible
 from nlptools.files import artifacts
 from nlptools.models.huggingface import peft
 
@@ -76,14 +77,18 @@ def note(loaded: Bundle, settings: Generate, default: Generate | None = None, *,
         return
     listed = ", ".join(f"{key} {json.dumps(value):.80}" for key, value in found.items())
     text = f"{display(str(path))}: not applied: {listed}"
-    known = {_OPTIONS[key]: value for key, value in found.items() if key in _OPTIONS}
+    known = {
+        _OPTIONS[key]: value
+        for key, value in found.items()
+        if key == "stop_strings" or (key in _OPTIONS and isinstance(value, int | float))
+    }
     if "do_sample" in found:
         known.update({"beam": 0} if found["do_sample"] else {"temperature": 0})
     if known and flags:
         text += f"; to apply: {' '.join(_flag(name, value) for name, value in known.items())}"
     elif known:
         text += f"; a request may set {', '.join(known)}"
-    messages.note(text)
+    messages.note(visible(text))
 
 
 def _differs(key: str, value: Any, settings: Generate, default: Generate, effective: Generate) -> bool:
@@ -117,4 +122,4 @@ def _flag(name: str, value: Any) -> str:
     flag = name.replace("_", "-")
     if isinstance(value, bool):
         return f"--{flag}" if value else f"--no-{flag}"
-    return f"--{flag} {','.join(map(str, value)) if isinstance(value, list) else value}"
+    return f"--{flag} {shlex.quote(','.join(map(str, value)) if isinstance(value, list) else str(value))}"
