@@ -67,7 +67,7 @@ class Log:
         self._seconds = [*self._seconds[-20:], (time.monotonic(), row["step"])]
         self._progress(row)
 
-    def step(self, step: int) -> None:
+    def move(self, step: int) -> None:
         """Move the bar, between two reports."""
         moves = self._text and messages.bars() and time.monotonic() - self._drawn >= BAR_SECONDS
         if moves and self._show and not messages.settings.quiet:

@@ -252,7 +252,7 @@ class _Loop:
                 break
             last = progress.step >= state.total
             if self.log is not None:
-                self.log.step(progress.step)
+                self.log.move(progress.step)
             self._check(row)
             if self.due["log"].now() or last or progress.step == 1:
                 self._report(row)
