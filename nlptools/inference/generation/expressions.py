@@ -27,6 +27,7 @@ _CATEGORIES = {
 _CONTROLS = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _ANCHORS = {"A": r"\A", "Z": r"\Z"}
 _POSIX = re.compile(r"\[([:.=])[^\[\]]*\1\]")
+_BARE_POSIX = re.compile(r":(?:al(?:num|pha)|blank|cntrl|x?digit|graph|lower|print|punct|space|upper|word):\]")
 _TIMES = re.compile(r"\{(\d*)(,?)(\d*)\}")
 _HEXADECIMAL = {"x": 2, "u": 4, "U": 8}
 
@@ -269,7 +270,10 @@ class _Parser:
 
     def _set(self) -> Ranges:
         """The characters of a set, whose opening bracket has been read."""
-        negated, begin, sets = self._take("^"), self.place, list[Ranges]()
+        if posix := _BARE_POSIX.match(self.text, self.place):
+            raise self._unsupported(f"the POSIX class [{posix[0]}")
+        negated = self._take("^")
+        begin, sets = self.place, list[Ranges]()
         while not (self._take("]") if self.place > begin or self.text[self.place : self.place + 1] != "]" else False):
             if self.place >= len(self.text):
                 raise self._wrong("a set of characters is not closed")

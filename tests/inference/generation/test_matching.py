@@ -119,6 +119,7 @@ REFUSED = {
     "[[:alpha:]]+": "the POSIX class [:alpha:] is not supported",
     "[a[:^digit:]]": "the POSIX class [:^digit:] is not supported",
     "[[=e=]]": "the POSIX class [=e=] is not supported",
+    "[:alpha:]": "the POSIX class [:alpha:] is not supported",
     "[a-z--b]": "the set operator -- is not supported",
     "[a--b]": "the set operator -- is not supported",
     "[a&&b]": "the set operator && is not supported",
