@@ -879,7 +879,7 @@ complete -c nlptools -n '__fish_seen_subcommand_from serve' -s h -d 'Show the ma
 complete -c nlptools -n '__fish_seen_subcommand_from serve' -l help -d 'Show this message and exit.'
 complete -c nlptools -n '__fish_seen_subcommand_from score' -l text -r -d 'A line of input, in place of files; may be given several times.'
 complete -c nlptools -n '__fish_seen_subcommand_from score' -l per -x -a 'line token word total' -d 'Write the log-probability of each line, of each token, the surprisal of each word, or the perplexity of the whole text.'
-complete -c nlptools -n '__fish_seen_subcommand_from score' -l json -l no-json -d 'Write a JSON object for each line.'
+complete -c nlptools -n '__fish_seen_subcommand_from score' -l to -x -a 'text jsonl' -d 'Output format: fields between tabs, or a JSON object per line.'
 complete -c nlptools -n '__fish_seen_subcommand_from score' -l choices -l no-choices -d 'Score alternatives: for each record of a context and several choices, the log-probability of each choice, given the context. Writes JSON lines, and the accuracy where answers are given. With --per total: the accuracy alone.'
 complete -c nlptools -n '__fish_seen_subcommand_from score' -l unconditional -r -d 'With --choices: also the log-probability of each choice given TEXT alone (--unconditional \'\': at the start of a text), and the choices by the difference.'
 complete -c nlptools -n '__fish_seen_subcommand_from score' -l by -r -d 'With --choices: also the accuracy of the records with each value of this column (key), such as phenomenon.'

@@ -69,7 +69,7 @@ bad, grammatical and ungrammatical, acceptable and unacceptable, correct and inc
 without names, the right sentence first. Several models, before the input files, give a table with a line for each, and with
 --by for each value of the column; with --per total and without --choices, a table of perplexities.
 
---json writes an object for each input line: log_probability and tokens (a number) per line, of an ELMo also forward and backward;
+--to jsonl writes an object for each input line: log_probability and tokens (a number) per line, of an ELMo also forward and backward;
 lists named token and log_probability per token; lists named word, surprisal, rank, entropy, tokens per word. Infinite numbers are
 null.""",
     examples=(

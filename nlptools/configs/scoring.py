@@ -61,7 +61,12 @@ class Score:
         " text.",
         choices=("line", "token", "word", "total"),
     )
-    json: bool = option(False, "Write a JSON object for each line.")
+    to: str = option(
+        "text",
+        "Output format: fields between tabs, or a JSON object per line.",
+        choices=("text", "jsonl"),
+        was={"--json": "--to jsonl"},
+    )
     choices: bool = option(
         False,
         "Score alternatives: for each record of a context and several choices, the log-probability of each choice, given the"
@@ -225,6 +230,11 @@ class Score:
     )
 
     @property
+    def json(self) -> bool:
+        """Whether the output is JSON lines."""
+        return self.to == "jsonl"
+
+    @property
     def unit(self) -> float:
         """Nats in one unit of surprisal."""
         return LOGARITHMS[self.base or "2"]
@@ -336,5 +346,5 @@ class Score:
             raise UsageError("--text-column: columns count from 1, or from -1 for the last")
         if self.per not in ("line", "word") or self.json:
             raise UsageError(
-                "--text-column keeps columns of lines or words: it does not go with --json or with --per token or total"
+                "--text-column keeps columns of lines or words: it does not go with --to jsonl or with --per token or total"
             )

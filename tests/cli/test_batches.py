@@ -31,9 +31,9 @@ def files(tmp_path: Path) -> Path:
 
 def test_scores(files: Path, call: Any) -> None:
     for options in (
-        ["in.txt", "--json"],
-        ["in.txt", "--per", "token", "--json"],
-        ["in.txt", "--per", "word", "--columns", "surprisal,rank,entropy", "--json"],
+        ["in.txt", "--to", "jsonl"],
+        ["in.txt", "--per", "token", "--to", "jsonl"],
+        ["in.txt", "--per", "word", "--columns", "surprisal,rank,entropy", "--to", "jsonl"],
         ["choices.jsonl", "--choices", "--unconditional", ""],
     ):
         wide, narrow = (
@@ -41,14 +41,14 @@ def test_scores(files: Path, call: Any) -> None:
         )
         assert wide == narrow and wide.count(b"\n") >= 9
     alone = b"".join(
-        call("score", "lm", "--json", "--precision", "fp32", "--text", line).out for line in lines(30, 15)[:5]
+        call("score", "lm", "--to", "jsonl", "--precision", "fp32", "--text", line).out for line in lines(30, 15)[:5]
     )
-    assert call("score", "lm", "in.txt", "--json", "--precision", "fp32").out.startswith(alone)
+    assert call("score", "lm", "in.txt", "--to", "jsonl", "--precision", "fp32").out.startswith(alone)
 
 
 def test_continuations_with_their_log_probabilities(files: Path, call: Any) -> None:
     for options in (["--temperature", 0], ["--seed", 7], ["--top-k", 5, "--num-samples", 2]):
-        how = ["--precision", "fp32", "--json", "--logprobs", "--max-new-tokens", 9, *options]
+        how = ["--precision", "fp32", "--to", "jsonl", "--logprobs", "--max-new-tokens", 9, *options]
         one, seven, many = (call("generate", "lm", "in.txt", "--batch-size", size, *how).out for size in (1, 7, 64))
         assert one == seven == many and one.count(b"\n") == 30
 

@@ -46,7 +46,7 @@ def test_it_trains_stops_continues_scores_and_generates(call: Run, text: Path) -
     assert rows.shape == (12, 4) and rows[10, 1] == 1, "an empty line has its boundary"
     assert rows[:, 0].sum() == pytest.approx(total["log_probability"], rel=1e-4)
     assert np.allclose(rows[:, 0], rows[:, 2:].mean(1), atol=1e-3)
-    objects = [json.loads(line) for line in call("score", "whole", "--json", "valid.txt").lines]
+    objects = [json.loads(line) for line in call("score", "whole", "--to", "jsonl", "valid.txt").lines]
     assert [each["forward"] for each in objects] == pytest.approx(rows[:, 2].tolist(), abs=1e-3)
     tokens = call("score", "whole", "--per", "token", stdin="w1 never w2\n").lines
     assert [line.split("\t")[0] for line in tokens] == ["w1", "<unk>", "w2", "</s>", ""]

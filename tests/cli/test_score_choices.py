@@ -27,7 +27,7 @@ def objects(done: Finished) -> list[dict[str, Any]]:
 
 def tokens(call: Run, model: Path, lines: list[str]) -> list[list[float]]:
     """The log-probabilities of the tokens of each line."""
-    done = call("score", model, "--per", "token", "--json", "--no-eos", stdin="\n".join(lines) + "\n")
+    done = call("score", model, "--per", "token", "--to", "jsonl", "--no-eos", stdin="\n".join(lines) + "\n")
     return [json.loads(line)["log_probability"] for line in done.lines]
 
 
@@ -133,7 +133,7 @@ def test_n_gram_models_and_mixtures_score_choices(call: Run, words: Path, tmp_pa
     assert done.code == 0, done.err
     for model in (["ngrams"], ["ngrams", "--with", words]):
         (item, *_) = objects(call("score", *model, "--choices", stdin=LINES))
-        line = call("score", *model, "--per", "token", "--json", stdin="w1 w2 w4 w5 .\n").lines[0]
+        line = call("score", *model, "--per", "token", "--to", "jsonl", stdin="w1 w2 w4 w5 .\n").lines[0]
         scores = json.loads(line)["log_probability"][2:5]
         assert item["log_probability"][1] == pytest.approx(sum(scores), abs=1e-4)
     assert item["greedy"][0]

@@ -67,7 +67,7 @@ def test_values_do_not_depend_on_the_batch(call: Run, bert: Path) -> None:
 def test_a_column_and_objects(call: Run, bert: Path) -> None:
     alone = call("score", bert, "--masked", "--text", "it ate").text
     assert call("score", bert, "--masked", "--text-column", 2, stdin="1\tit ate\n").text == f"1\tit ate\t{alone}"
-    found = json.loads(call("score", bert, "--masked", "within-word", "--json", "--text", "it ate").out)
+    found = json.loads(call("score", bert, "--masked", "within-word", "--to", "jsonl", "--text", "it ate").out)
     assert found["tokens"] == 2 and found["log_probability"] == pytest.approx(float(alone.split("\t")[0]), abs=1e-3)
 
 

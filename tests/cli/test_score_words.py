@@ -1,4 +1,4 @@
-"""score --per word, --text-column and --json: columns, units, and what does not go together."""
+"""score --per word, --text-column and --to: columns, units, and what does not go together."""
 
 from __future__ import annotations
 
@@ -89,7 +89,9 @@ def test_objects_have_the_numbers_of_the_rows(call: Run, words: Path) -> None:
     ):
         more = ("--columns", ",".join(keys[1:])) if per == "word" else ()
         shown = call("score", words, "--per", per, *more, stdin=text).text
-        objects = [json.loads(line) for line in call("score", words, "--per", per, *more, "--json", stdin=text).lines]
+        objects = [
+            json.loads(line) for line in call("score", words, "--per", per, *more, "--to", "jsonl", stdin=text).lines
+        ]
         assert len(objects) == 2 and all(tuple(each) == keys for each in objects)
         blocks = shown.split("\n")[:-1] if per == "line" else shown.split("\n\n")
         for block, values in zip(blocks, objects, strict=False):
@@ -155,7 +157,7 @@ def test_an_empty_line_has_one_empty_column(call: Run, words: Path) -> None:
     ("args", "said"),
     [
         (("--text-column", "0"), "--text-column: columns count from 1"),
-        (("--text-column", "1", "--json"), "--text-column keeps columns"),
+        (("--text-column", "1", "--to", "jsonl"), "--text-column keeps columns"),
         (("--text-column", "1", "--per", "token"), "--text-column keeps columns"),
         (("--base", "10"), "--base goes with --per word"),
         (("--per", "word", "--base", "3"), "--base"),
