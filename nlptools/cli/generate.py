@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from nlptools.cli.options import command as make_command
-from nlptools.cli.options import filter_inputs
+from nlptools.cli.options import filter_inputs, is_model
 from nlptools.configs import Common, Compute, Lines
 from nlptools.configs.generation import Generate, shard
 from nlptools.configs.seq2seq import Translate
@@ -94,7 +93,7 @@ def command(
     _check(generate, translate)
     from nlptools.files import line_ranges, streams
 
-    more = [name for name in inputs if os.path.isfile(os.path.join(name, "config.json"))]
+    more = list(filter(is_model, inputs))
     if list(inputs[: len(more)]) != more:
         more = []  # a directory among files: the readers report the error
     names = streams.check_inputs(inputs[len(more) :])

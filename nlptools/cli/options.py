@@ -193,6 +193,11 @@ def filter_inputs(function: Callable[..., None]) -> Callable[..., None]:
     return inputs_argument(option(with_inputs))
 
 
+def is_model(name: str) -> bool:
+    """Whether an input is the directory of one more model."""
+    return any(os.path.isfile(os.path.join(name, file)) for file in ("config.json", "adapter_config.json"))
+
+
 def _one_line(text: str) -> None:
     if "\n" in text:
         raise UsageError("a text of several lines: give --text for each")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from nlptools.cli.options import command as make_command
-from nlptools.cli.options import filter_inputs
+from nlptools.cli.options import filter_inputs, is_model
 from nlptools.configs import Common, Compute, Lines
 from nlptools.configs.scoring import Score
 from nlptools.errors import UsageError
@@ -69,9 +68,9 @@ bad, grammatical and ungrammatical, acceptable and unacceptable, correct and inc
 without names, the right sentence first. Several models, before the input files, give a table with a line for each, and with
 --by for each value of the column; with --per total and without --choices, a table of perplexities.
 
---to jsonl writes an object for each input line: log_probability and tokens (a number) per line, of an ELMo also forward and backward;
-lists named token and log_probability per token; lists named word, surprisal, rank, entropy, tokens per word. Infinite numbers are
-null.""",
+--to jsonl writes an object for each input line: log_probability and tokens (a number) per line, of an ELMo also forward and
+backward; lists named token and log_probability per token; lists named word, surprisal, rank, entropy, tokens per word. Infinite
+numbers are null.""",
     examples=(
         ("Write the log-probability of each line:", "nlptools score lm/ < candidates.txt"),
         ("Measure the perplexity of a text:", "nlptools score lm/ --per total held-out.txt"),
@@ -130,7 +129,7 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
     rounded: by about 1e-5 in fp32, 0.1 in bf16.
     """
     score.check()
-    others = list(itertools.takewhile(os.path.isdir, inputs))
+    others = list(itertools.takewhile(is_model, inputs))
     if others:
         _compare([model, *others], inputs[len(others) :], score, compute, lines, common)
         return

@@ -74,6 +74,8 @@ def described(
         tokenizer: the `tokenizers.Tokenizer` of the tokenizer.json `source`.
         config: the tokenizer_config.json.
     """
+    if any(id is not None and id >= len(vocab) for id in (boundaries.first, boundaries.between, boundaries.last)):
+        return source, dict(config)  # a token of the model that the tokenizer has no name for
     text = tokenizer.encode("a", add_special_tokens=False).ids
     found = [tokenizer.encode(*texts, add_special_tokens=True).ids for texts in (("a",), ("a", "a"))]
     says = config.get("add_bos_token")

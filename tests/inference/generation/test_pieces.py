@@ -91,7 +91,7 @@ def test_a_space_belongs_to_the_token_after_it(tmp_path: Path) -> None:
 
 def test_the_end_of_a_text_is_a_token_without_text(tmp_path: Path) -> None:
     """Clients take the last entry for the one new token, and what is before it for the prompt."""
-    settings = Generate(max_new_tokens=1, temperature=0, match="", logprobs=True, top_logprobs=1, echo=True, json=True)
+    settings = Generate(max_new_tokens=1, temperature=0, match="", logprobs=True, top_logprobs=1, echo=True, to="jsonl")
     loaded = model(tmp_path / "m", "bytes")
     [choice] = answered(loaded, [Request("abc", settings, {})])
     entries = choice["logprobs"]
