@@ -15,7 +15,7 @@ import click
 from click.core import ParameterSource
 
 from nlptools import messages
-from nlptools.cli import config_files, environment, short_help
+from nlptools.cli import config_files, earlier_names, environment, short_help
 from nlptools.cli.option_types import Checked, CommaList, flat, value_type
 from nlptools.configs import Common, Lines, size
 from nlptools.errors import InputError, UsageError, display
@@ -41,17 +41,10 @@ class Command(click.Command):
     exit_codes: tuple[int, ...] = (0, 2)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        ctx.meta["nlptools.earlier"] = earlier = self._earlier_names()
-        for arg in args[: args.index("--")] if "--" in args else args:
-            if (name := arg.partition("=")[0]) in earlier:
-                raise UsageError(f"{name} is now {earlier[name]}")
+        ctx.meta["nlptools.earlier"] = earlier = earlier_names.table(self.groups)
+        args, ctx.meta["nlptools.renamed"] = earlier_names.renamed(args, earlier)
         environment.check(ctx)
         return super().parse_args(ctx, self._one_value_each(args))
-
-    def _earlier_names(self) -> dict[str, str]:
-        """Earlier names of options, each with what is written now."""
-        settings = (field for group in self.groups for field in dataclasses.fields(group))
-        return {name: now for field in settings for name, now in field.metadata["was"].items()}
 
     def _one_value_each(self, args: list[str]) -> list[str]:
         """`args` with a value behind each name: `-i A B` becomes `-i A -i B`, and `--confidence` gets its default number."""
@@ -273,6 +266,8 @@ def _apply_common(values: dict[str, Any]) -> None:
     settings.command = context.info_name or ""
     settings.quiet, settings.verbose = values["quiet"], values["verbose"]
     settings.progress, settings.color = values["progress"], values["color"]
+    for note in context.meta["nlptools.renamed"]:
+        messages.note(note)
     streams.limit_lines(size(values["max_line"]))
     if values["log_file"]:
         settings.log_file = open(values["log_file"], "a", encoding="utf-8")  # noqa: SIM115 - open until the end

@@ -50,7 +50,7 @@ def option(
             commas, and also several times.
         more: whether an argument that follows a value of the option is a further value, as in `-i A B`.
         bare: the value of an option that is given without a value.
-        was: earlier names of the option, each with what is written now: {"--json": "--to jsonl"}. They are refused.
+        was: earlier names of the option, each with what is written now: {"--json": "--to jsonl"}.
     """
     metadata = {
         "help": help,

@@ -95,7 +95,7 @@ class Report:
         "text",
         "Output format: lines of text, or a JSON object per metric.",
         choices=("text", "jsonl"),
-        was={"--format": "--to", "-f": "--to"},
+        was={"--format json": "--to jsonl", "-f json": "--to jsonl", "--format": "--to", "-f": "--to"},
     )
     score_only: bool = option(False, "Print the numbers alone, without names and signatures.", short="-b")
     width: int = option(4, "Decimal places of a text's numbers.", short="-w", low=0, high=17, metavar="N")

@@ -1,4 +1,4 @@
-"""cli/environment.py: options in environment variables; earlier names of options."""
+"""cli/environment.py: options in environment variables, and those before the command."""
 
 from __future__ import annotations
 
@@ -30,17 +30,6 @@ def test_a_flag_in_a_configuration_file(run: Run, tmp_path) -> None:
     (tmp_path / "c.toml").write_text("json = true\n")
     done = run("describe", "--config", "c.toml", "a")
     assert done.code == 2 and "no such option: json; --json is now --to json" in done.err
-
-
-def test_earlier_names(run: Run) -> None:
-    for args, now in {
-        ("describe", "x", "--json"): "--json is now --to json",
-        ("eval-vectors", "x", "--tsv"): "--tsv is now --to tsv",
-        ("train-w2v", "--format=vec"): "--format is now --to",
-    }.items():
-        done = run(*args)
-        assert done.code == 2 and now in done.err, done.err
-    assert "--json is now" not in run("describe", "--", "--json").err  # a file of this name
 
 
 def test_an_option_before_the_command(run: Run) -> None:

@@ -1,0 +1,49 @@
+"""cli/earlier_names.py: what was renamed still works, and says so."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import Run
+
+from nlptools.cli.earlier_names import renamed
+from nlptools.errors import UsageError
+
+EARLIER = {
+    "--json": "--to jsonl",
+    "--format json": "--to jsonl",
+    "--format": "--to",
+    "-f": "--to",
+    "--gone": "--new NAME",
+}
+
+
+def test_arguments() -> None:
+    for args, expected in {
+        "a --json b": "a --to jsonl b",
+        "--format json x": "--to jsonl x",
+        "--format=json x": "--to jsonl x",
+        "--format text": "--to text",
+        "--format=text": "--to=text",
+        "-f tsv": "--to tsv",
+        "--format": "--to",
+        "--jsonish --to text -- --json": "--jsonish --to text -- --json",
+    }.items():
+        assert " ".join(renamed(args.split(), EARLIER)[0]) == expected
+    assert renamed(["--json"], EARLIER)[1] == ["--json is now --to jsonl; the earlier name works in this version only"]
+    with pytest.raises(UsageError, match="--gone is now --new NAME"):
+        renamed(["--gone"], EARLIER)
+
+
+def test_commands(run: Run) -> None:
+    new = run("evaluate", "-m", "accuracy", "-r", "gold", "--to", "jsonl", stdin="a\nb\n")
+    assert new.code == 66  # there is no such file, and no complaint about options
+    for form in (("--format", "json"), ("-f", "json"), ("--to", "jsonl")):
+        done = run("evaluate", "-m", "bleu", "-r", "-", *form, "/dev/null")
+        assert done.code != 2, done.err
+    done = run("describe", "--json", "nowhere")
+    assert done.code == 66 and done.err.startswith(
+        "--json is now --to json; the earlier name works in this version only\n"
+    )
+    assert "is now" not in run("describe", "-q", "--json", "nowhere").err
+    done = run("align-vectors", "a", "b", "--json")
+    assert done.code == 2 and "--json is now --report NAME.jsonl" in done.err
