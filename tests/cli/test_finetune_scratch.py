@@ -43,7 +43,7 @@ def test_a_tagger_without_pretraining(call: Run, tmp_path: Path) -> None:
             assert line in dumped
     texts_have = call("finetune", "--scratch", "lstm", "--task", "classify", "-o", "x", "--dump-config").text
     assert "hidden_size = 128" in texts_have.split("\n") and "characters" not in texts_have
-    done = call("finetune", *how, "--epochs", "3", "--lr", "1e-2", "--hidden-size", "16")
+    done = call("finetune", *how, "--epochs", "6", "--lr", "1e-2", "--hidden-size", "16")
     assert done.code == 0 and done.out == b"" and "try: nlptools predict tagger train.txt\n" in done.err
     sources = json.loads((tmp_path / "tagger" / "training.json").read_text())["invocation"]["sources"]
     assert (sources["epochs"], sources["dim"], sources["depth"]) == ("flag", "preset", "default")
