@@ -17,8 +17,8 @@ from nlptools import messages
 from nlptools.configs.layers import MIX_FILES
 from nlptools.errors import BundleError, display, reading
 from nlptools.files import artifacts, atomic, hub_cache
+from nlptools.models import text_ends
 from nlptools.models.huggingface import peft
-from nlptools.text.boundaries import Boundaries
 
 if TYPE_CHECKING:
     from nlptools.models.contract import EncoderDecoder, LanguageModel
@@ -140,7 +140,7 @@ def save(
     start = eos if start is None else start
     special = {"bos_token_id": start, "eos_token_id": [eos, *ends] if ends else eos}
     more = {**special, "nlptools": {"document": document, "arch": arch}}
-    names = [*files, *tokenizer.save(directory, Boundaries(start, start))]
+    names = [*files, *tokenizer.save(directory, text_ends.around(arch, tokenizer.vocab, special))]
     _save(directory, arch, model.config, weights, more, training, names, special, adapter=adapter)
 
 
@@ -203,18 +203,13 @@ def save_encoder(
         BundleError: the tokenizer has more tokens than the model.
         StreamError: disk full or another write error.
     """
-    from nlptools.models import registry
     from nlptools.text import chat_templates
 
     more = dict(more or {})
     more["nlptools"] = {"arch": arch, **more.pop("nlptools", {})}
     check_tokenizer(directory, tokenizer, {"vocab_size": model.config.vocab_size})
     kept = [name for name in (*MIX_FILES.values(), *chat_templates.FILES) if (directory / name).is_file()]
-    around = {
-        registry.ENCODER: Boundaries.of_encoder(tokenizer.vocab),
-        registry.TASK_DECODER: Boundaries(more.get("bos_token_id"), more.get("eos_token_id")),
-    }.get(registry.find(arch).family)
-    names = [*kept, *tokenizer.save(directory, around)]
+    names = [*kept, *tokenizer.save(directory, text_ends.around(arch, tokenizer.vocab, more))]
     _save(directory, arch, model.config, weights, more, training, names, heads=model.heads, adapter=adapter)
 
 

@@ -10,6 +10,7 @@ from nlptools import bundle, messages
 from nlptools.configs.layers import MIX_FILES
 from nlptools.errors import UsageError, display
 from nlptools.files import artifacts, atomic, whole_directory
+from nlptools.models import text_ends
 from nlptools.models.huggingface import directories, peft
 
 
@@ -39,7 +40,8 @@ def save(directory: Path, loaded: bundle.Bundle) -> None:
     if "output_matrix.weight" in loaded.weights():  # an adapter may change one of two tied matrices
         changes["tie_word_embeddings"] = False
     atomic.write_whole(directory / "config.json", json.dumps({**config, **changes}, indent=2) + "\n")
-    names = ["config.json", "model.safetensors", *loaded.tokenizer.save(directory)]
+    around = text_ends.around(loaded.arch, loaded.tokenizer.vocab, config) if "nlptools" in config else None
+    names = ["config.json", "model.safetensors", *loaded.tokenizer.save(directory, around)]
     own = (loaded.path / name for name in ("training.json", *MIX_FILES.values()))
     for path in (peft.home(loaded.path, ["config.json"]) / "generation_config.json", *own):
         if path.is_file():

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nlptools.text.vocab import Vocab
+from nlptools.text.vocab import ROLES, Vocab
 
 
 @dataclass(frozen=True)
@@ -92,3 +92,12 @@ def described(
     if boundaries.first is not None and boundaries == Boundaries(vocab.bos, vocab.bos):
         kept["add_bos_token"] = True  # makes the same one
     return json.dumps(content, indent=2, ensure_ascii=False), kept
+
+
+def default_config(vocab: Vocab) -> dict[str, Any]:
+    """A tokenizer_config.json for transformers: a fast tokenizer and the names of its special tokens."""
+    config: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
+    for role in ROLES:
+        if (id := getattr(vocab, role)) is not None:
+            config[f"{role}_token"] = vocab.token(id)
+    return config

@@ -17,7 +17,7 @@ from typing import Any
 
 from nlptools.errors import BundleError, display, reading, reason
 from nlptools.files import atomic
-from nlptools.text.boundaries import Boundaries, described
+from nlptools.text.boundaries import Boundaries, default_config, described
 from nlptools.text.builtin import MARKER, original_spans, without_surrogates, write_marker
 from nlptools.text.guarded_calls import guarded
 from nlptools.text.pieces import tokenizers_package
@@ -254,15 +254,6 @@ def byte_level_bpe(ids: Mapping[str, int], merges: Sequence[tuple[str, ...]], lo
         sorted({token for token, id in ids.items() if id in usual.values()}, key=ids.__getitem__)
     )
     return tokenizer
-
-
-def default_config(vocab: Vocab) -> dict[str, Any]:
-    """A tokenizer_config.json for transformers: a fast tokenizer and the names of its special tokens."""
-    config: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
-    for role in ROLES:
-        if (id := getattr(vocab, role)) is not None:
-            config[f"{role}_token"] = vocab.token(id)
-    return config
 
 
 # -- reading untrusted files -------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ use; files are checked before a package reads them.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Sequence
@@ -19,8 +20,8 @@ from typing import Any
 from nlptools import messages
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import atomic
-from nlptools.text import sampling, sentencepiece_file
-from nlptools.text.boundaries import Boundaries
+from nlptools.text import sampling, sentencepiece_file, sentencepiece_json
+from nlptools.text.boundaries import Boundaries, default_config, described
 from nlptools.text.builtin import original_spans, without_surrogates, write_marker
 from nlptools.text.vocab import Vocab, usual_specials
 
@@ -130,9 +131,23 @@ class SentencePiece:
         return original_spans(spans, text) if len(lowered) != len(text) else spans
 
     def save(self, directory: Path, boundaries: Boundaries | None = None) -> list[str]:
-        """See `tokenizer.Tokenizer`: `tokenizer.model` and its settings."""
+        """See `tokenizer.Tokenizer`: `tokenizer.model` and its settings. With `boundaries` also tokenizer.json and
+        tokenizer_config.json, where the model can be written so, which `load` does not read.
+        """
         atomic.write_whole(Path(directory) / SENTENCEPIECE_FILE, self.model)
-        return [SENTENCEPIECE_FILE, write_marker(directory, self.kind, self.lowercase)]
+        names = [SENTENCEPIECE_FILE, write_marker(directory, self.kind, self.lowercase)]
+        if boundaries is None or self.vocab.unk is None:
+            return names
+        package = tokenizers_package()
+        same = sentencepiece_json.converted(package, self.model, self._pieces, self.vocab.unk, self.lowercase)
+        if same is None:
+            return names
+        source = same.to_str(pretty=True)
+        source, config = described(same, source, default_config(self.vocab), self.vocab, boundaries)
+        for name, text in (("tokenizer.json", source), ("tokenizer_config.json", json.dumps(config, indent=2) + "\n")):
+            atomic.write_whole(Path(directory) / name, text)
+            names.append(name)
+        return names
 
     def sample(self, text: str, alpha: float, random: Random) -> list[str]:
         """The pieces of a random segmentation. Unigram: drawn from all, with probability ** alpha; BPE: each merge is

@@ -36,6 +36,16 @@ class Pieces(NamedTuple):
     model: int  # UNIGRAM, BPE, ...
 
 
+class Settings(NamedTuple):
+    """How a model changes text before it cuts it."""
+
+    characters: bytes = b""  # a compiled map
+    prefix: bool = True  # a space is put before a text
+    strips: bool = True  # spaces at both ends, and all but one between words, are left out
+    escapes: bool = True  # spaces become U+2581
+    suffix: bool = False  # words end with their space, instead of beginning with it
+
+
 class _Bad(Exception):
     """The file is invalid; the message says why."""
 
@@ -53,6 +63,17 @@ def check(model: bytes, path: str) -> Pieces:
     except (_Bad, struct.error, IndexError, UnicodeDecodeError) as error:
         reason = str(error) if isinstance(error, _Bad) else "damaged"
         raise BundleError(f"{display(path)}: not a valid SentencePiece model: {reason}") from None
+
+
+def settings(model: bytes) -> Settings:
+    """The settings in a model that `check` has found safe."""
+    found = {}
+    names = {(3, 2): "characters", (3, 3): "prefix", (3, 4): "strips", (3, 5): "escapes", (2, 24): "suffix"}
+    for part, wire, start, end in _fields(model, 0, len(model)):
+        for field, form, a, b in _fields(model, start, end) if part in (2, 3) and wire == 2 else ():
+            if name := names.get((part, field)):
+                found[name] = model[a:b] if form == 2 else bool(_varint(model, a, b)[0])
+    return Settings(**found)  # type: ignore[arg-type]
 
 
 def _check(model: bytes) -> Pieces:

@@ -19,8 +19,9 @@ from nlptools.inference import loading
 from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
 from nlptools.models.tasks.gpt import GPTWithHeads
 from nlptools.tasks import task
-from nlptools.text import learning, tokenizer_pairs
+from nlptools.text import learning, sentencepiece_json, tokenizer_pairs
 from nlptools.text.huggingface import HuggingFace
+from nlptools.text.pieces import SentencePiece
 from nlptools.text.tokenizer import load
 
 transformers = pytest.importorskip("transformers")
@@ -34,8 +35,13 @@ TEXTS = ["the small cat", " big dogs", "naïve café 漢字, 12", "x"]
 MARKED = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
-def tokenizer(kind: str) -> HuggingFace:
+def tokenizer(kind: str) -> Any:
     """A tokenizer of a kind, in a state that a directory may have it in."""
+    if kind in ("unigram", "bpe"):
+        special = ["[PAD]", "[CLS]", "[SEP]", "[MASK]"]
+        return SentencePiece(
+            learning.train_sentencepiece(TEXT, kind, 120, special=special[: 4 * (kind == "unigram")]), "x"
+        )
     if kind == "wordpiece":
         return HuggingFace(learning.train_wordpiece(TEXT, 150), "x")
     if kind == "marked bytes":  # for an encoder
@@ -55,17 +61,15 @@ def tokenizer(kind: str) -> HuggingFace:
     return HuggingFace(learning.train_byte_bpe(TEXT, 300), "x")
 
 
-def end_of(made: HuggingFace) -> int:
-    found = made.vocab.eos if made.vocab.eos is not None else made.vocab.sep
-    assert found is not None
-    return found
+def end_of(made: Any) -> int:
+    return int(made.vocab.sep if made.vocab.eos is None else made.vocab.eos)
 
 
 def theirs(path: Path) -> Any:
     return transformers.AutoTokenizer.from_pretrained(path)
 
 
-@pytest.mark.parametrize("kind", ["bytes", "wordpiece", "with <s>"])
+@pytest.mark.parametrize("kind", ["bytes", "wordpiece", "with <s>", "unigram", "bpe"])
 @pytest.mark.parametrize("arch", ["modern", "transformer", "lstm"])
 def test_language_models(tmp_path: Path, kind: str, arch: str) -> None:
     made = tokenizer(kind)
@@ -104,7 +108,7 @@ def test_files_from_before_read_the_same(tmp_path: Path) -> None:
     assert str(before[0]) == str(after[0]) and (before[1] == after[1]).all()
 
 
-@pytest.mark.parametrize("kind", ["wordpiece", "marked bytes"])
+@pytest.mark.parametrize("kind", ["wordpiece", "marked bytes", "unigram"])
 @pytest.mark.parametrize("form", ["encoder", "decoder"])
 def test_models_of_tasks(tmp_path: Path, kind: str, form: str) -> None:
     made = tokenizer(kind)
@@ -136,3 +140,53 @@ def test_encoder_decoders(tmp_path: Path, kind: str) -> None:
     bundle.save_pair(tmp_path, "seq2seq-rnn", model, model.state_dict(), made, training={})
     for text in TEXTS:
         assert theirs(tmp_path)(text).input_ids == [*made.encode(text), eos], text
+
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "bytes for unknown characters": {"byte_fallback": True},
+    "spaces as they are": {
+        "normalization_rule_name": "identity",
+        "remove_extra_whitespaces": False,
+        "byte_fallback": True,
+        "allow_whitespace_only_pieces": True,
+    },
+    "no space before a text": {"add_dummy_prefix": False},
+    "pieces of several words": {"split_by_whitespace": False},
+    "lower case": {"normalization_rule_name": "nmt_nfkc_cf"},
+}
+STRANGE = [
+    "",
+    " ",
+    "  two  spaces ",
+    "\tx",
+    "\u3000a",
+    "\ufb01ne \u00bd",
+    "e\u0301",
+    "x\u00a0y",
+    "\U0001f44d\U0001f3fd ok",
+]
+STRANGE.append("A<sep>b c")
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_settings_of_sentencepiece(kind: str) -> None:
+    import io
+
+    import sentencepiece
+    import tokenizers
+
+    for name, settings in {**SETTINGS, "a symbol": {"user_defined_symbols": ["<sep>"]}}.items():
+        model = io.BytesIO()
+        sizes = {"vocab_size": 330, "hard_vocab_limit": False, "model_type": kind, "minloglevel": 2}
+        sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(TEXT), model_writer=model, **sizes, **settings)
+        ours = SentencePiece(model.getvalue(), "x")
+        unknown = ours.vocab.unk
+        assert unknown is not None
+        same = sentencepiece_json.converted(tokenizers, ours.model, ours._pieces, unknown, False)
+        if kind == "bpe" and name == "a symbol":
+            assert same is None
+            continue
+        for text in [*TEXT[:6], *TEXTS, *STRANGE]:
+            assert same.encode(text, add_special_tokens=False).ids == ours.encode(text), (name, text)
+            if unknown not in ours.encode(text):
+                assert same.decode(ours.encode(text)) == ours.decode(ours.encode(text)), (name, text)
