@@ -39,7 +39,9 @@ regress: a number. A model that is not from finetune reads one text per line, or
 4.72
 
 tag: the tags of a sentence, in the scheme of the training files or of --scheme; with --columns all lines of the file with one
-more column, as conlleval reads it. The input is columns, or with --layout lines a sentence per line, words between spaces.
+more column, as conlleval reads it (of a line of text: word and tag); with --to entities a JSON object per sentence: its text, and
+the text, label, start and end of each entity, in characters of the text. The input is columns, or with --layout lines (and always
+with --text) a sentence per line, which --split cuts into words: words as nlptools-tokenize(1) does, or whitespace at spaces only.
 Long sentences are read in windows, so that every word gets a tag.
 
 \b
@@ -84,7 +86,11 @@ options.""",
             "Accuracy:",
             "nlptools predict questions/ dev.tsv | cut -f 1 | nlptools evaluate -m accuracy -r gold.txt",
         ),
-        ("Names in a sentence:", "echo 'Ann lives in Rome .' | nlptools predict ner/ --layout lines"),
+        ("Names in a sentence, with their places:", "nlptools predict ner/ --to entities --text 'Ann lives in Rome.'"),
+        (
+            "Tags of sentences that are split already:",
+            "nlptools predict ner/ --layout lines --split whitespace words.txt",
+        ),
         (
             "F1 of names, as in conlleval:",
             "nlptools predict ner/ --columns eng.testb | nlptools evaluate -m entity-f1",

@@ -67,7 +67,7 @@ class Files:
     layout: str = option(
         "auto",
         "Layout of the files: table (between tabs), csv, jsonl, parquet, trec, trec-fine, rte, glue/NAME;"
-        " tag: conll, conllu, lines (words between spaces); answer: also squad, qamr. auto: by the name and the first line.",
+        " tag: conll, conllu, lines (a sentence per line); answer: also squad, qamr. auto: by the name and the first line.",
         metavar="NAME",
     )
     text_column: tuple[str, ...] = option(
@@ -324,7 +324,17 @@ class Predict:
         " for roles. A model of finetune --crf always takes the best valid sequence.",
         choices=("argmax", "scheme"),
     )
-    to: str = option("text", "Output format: lines of text, or a JSON object per example.", choices=("text", "json"))
+    to: str = option(
+        "text",
+        "Output format: lines of text, or a JSON object per example; tag: entities, an object per sentence with its text and the"
+        " text, label, start and end of each entity, in characters.",
+        choices=("text", "json", "entities"),
+    )
+    split: str = option(
+        "words",
+        "tag: how a line of text (--text, --layout lines) becomes words: as tokenize -t words does, or at spaces only.",
+        choices=("words", "whitespace"),
+    )
     predictions: str | None = option(
         None, "answer: write SQuAD's official predictions, a JSON object, to this file as well.", metavar="FILE"
     )
@@ -353,7 +363,7 @@ class Predict:
         if "-" in outputs or len(set(outputs)) < len(outputs):
             raise UsageError("--predictions, --nbest and --null-odds: expected different files")
         others = self.columns or self.probabilities or self.top_k > 1
-        if self.to == "json" and (others or self.submission):
-            raise UsageError("--to json is an output format of its own")
+        if self.to != "text" and (others or self.submission):
+            raise UsageError(f"--to {self.to} is an output format of its own")
         if self.submission and others:
             raise UsageError("--submission is an output format of its own")

@@ -58,7 +58,7 @@ TASKS = {
     ),
     "pair": TaskEntry(_TEXTS, "sequence", (*_TABLES, "rte"), (*_LINES, *_TEXT_OPTIONS, "class_weights"), *_OF_TEXTS),
     "regress": TaskEntry(_TEXTS, "sequence", (*_TABLES, "rte"), (*_LINES, *_TEXT_OPTIONS), *_OF_TEXTS),
-    "tag": TaskEntry(_WORDS, "tokens", ("conll", "conllu", "lines"), (*_TAGS, *_WORD_OPTIONS), *_OF_WORDS),
+    "tag": TaskEntry(_WORDS, "tokens", ("conll", "conllu", "lines"), (*_TAGS, "split", *_WORD_OPTIONS), *_OF_WORDS),
     "roles": TaskEntry(_WORDS, "tokens", ("conllu",), (*_TAGS, "role_spans")),
     "answer": TaskEntry(
         "nlptools.tasks.answer.task:QuestionAnswering",

@@ -43,7 +43,7 @@ def read_columns(path: str, options: Options, errors: str = "strict") -> Iterato
     """
     layout = layout_of("tag", path, options.layout)
     lines = Lines(path, errors)
-    return _one_line_each(lines) if layout == "lines" else _Columns(lines, layout, options).read()
+    return _one_line_each(lines, options) if layout == "lines" else _Columns(lines, layout, options).read()
 
 
 def split_tabs(line: str) -> list[str]:
@@ -148,10 +148,9 @@ def _is_comment(number: int, line: str) -> bool:
     return line.startswith(("# ", "#\t"))
 
 
-def _one_line_each(lines: Lines) -> Iterator[TaggedSentence]:
+def _one_line_each(lines: Lines, options: Options) -> Iterator[TaggedSentence]:
     for number, line in lines:
-        words = tuple(word for word in line.split(" ") if word)
-        yield TaggedSentence(words, None, lines.place(number), (Row(line),))
+        yield TaggedSentence(tuple(options.words_of(line)), None, lines.place(number), (Row(line),))
 
 
 # -- back -------------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from nlptools.configs.tasks import TASKS
 from nlptools.errors import UsageError
 from nlptools.files.compression import without_suffix
+from nlptools.files.streams import TEXT
 
 _OBJECTS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 _TEXTS = {".csv": "csv", **_OBJECTS, ".json": "jsonl", ".xml": "rte", "": "table"}
@@ -12,7 +13,7 @@ _SUFFIXES = {  # of each task, tried in order
     "classify": {".label": "trec", **_TEXTS},
     "pair": _TEXTS,
     "regress": _TEXTS,
-    "tag": {".conllu": "conllu", "": "conll"},
+    "tag": {".conllu": "conllu", TEXT: "lines", "": "conll"},
     "roles": {"": "conllu"},
     "answer": {".json": "squad", ".csv": "csv", **_OBJECTS, "": "table"},
     "choice": {".csv": "csv", ".tsv": "tsv", **_OBJECTS, "": "jsonl"},

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nlptools.configs.finetuning import Files
 from nlptools.formats.examples import Columns
+
+
+def at_spaces(line: str) -> list[str]:
+    """The words of a line between spaces."""
+    return [word for word in line.split(" ") if word]
 
 
 @dataclass(frozen=True)
@@ -15,6 +21,7 @@ class Options(Files):
     Attributes:
         labelled: the examples must have labels. False: they may; missing ones are None.
         texts: number of texts of an example of the task regress; 0: as many as the file has.
+        words_of: the words of a line of text, its parts in order.
         learned: the columns that a model was trained on, which a file to predict has as well if it names them.
         role_spans: of the task roles, see `finetune --role-spans`.
         multi_label: an example has any number of classes, in JSON as a list, else joined by `label_separator`.
@@ -22,6 +29,7 @@ class Options(Files):
 
     labelled: bool = True
     multi_label: bool = False
+    words_of: Callable[[str], Sequence[str]] = at_spaces
     texts: int = 0
     role_spans: str = "heads"
     learned: Columns | None = None

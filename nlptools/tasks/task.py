@@ -164,7 +164,7 @@ class Task(ABC):
 
     def lines(self, predictions: Sequence[Any], examples: Sequence[Any], settings: Predict, first: bool) -> list[str]:
         """The lines that `predict` writes for some examples. `first`: nothing is written yet, a header may be due."""
-        if settings.to == "json":
+        if settings.to != "text":
             objects = (self.as_json(p, e, settings) for p, e in zip(predictions, examples, strict=True))
             return [json.dumps(value, ensure_ascii=False) for value in objects]
         return self.text_lines(predictions, examples, settings, first)
@@ -177,11 +177,11 @@ class Task(ABC):
     def text_lines(
         self, predictions: Sequence[Any], examples: Sequence[Any], settings: Predict, first: bool
     ) -> list[str]:
-        """See `lines`, without --to json."""
+        """See `lines`, without --to json and the like."""
 
     @abstractmethod
     def as_json(self, prediction: Any, example: Any, settings: Predict) -> dict[str, Any]:
-        """The object that --to json writes for an example."""
+        """The object that --to json, or another format of objects, writes for an example."""
 
     def label_settings(self) -> dict[str, Any]:
         """The fields of config.json that transformers reads: id2label and so on."""
@@ -214,6 +214,8 @@ def for_prediction(loaded: bundle.Bundle, settings: Predict, files: Files) -> Ta
             " and their like",
         )
     check_options(name, settings)
+    if settings.to == "entities" and name != "tag":
+        raise UsageError(f"--to entities goes with the task tag, not {name}")
     task: Task = _class(name).from_bundle(loaded, settings, files)
     if task.head not in heads:
         raise BundleError(f"{display(str(loaded.path))}: the task is {name}, its head {task.head} is missing")

@@ -49,6 +49,27 @@ def test_a_tagger_without_pretraining(call: Run, tmp_path: Path) -> None:
     assert (sources["epochs"], sources["dim"], sources["depth"]) == ("flag", "preset", "default")
     said = call("predict", "tagger", "--layout", "lines", stdin="w1 good w2\nbad w3\n")
     assert said.lines == ["O B-A I-A", "B-B O"]
+    # a line of text is split as by the tokenizer words, so that a bracket is no part of a word
+    assert call("predict", "tagger", "--text", "(bad w3)", "--text", "bad w1").lines[1] == "B-B O"
+    assert [len(row.split()) for row in call("predict", "tagger", "--text", "(bad w3)", "--text", "").lines] == [4, 0]
+    assert len(call("predict", "tagger", "--text", "(bad w3)", "--split", "whitespace").text.split()) == 2
+    assert call("predict", "tagger", "--columns", "--text", "good w2").lines == ["good B-A", "w2 I-A", ""]
+    lines = ["👩🏽‍🚀 good  w2", "e\u0301te\u0301 good w2 é", "", "\tbad, bad", "🇩🇪 w1"]
+    text = "".join(f"{line}\n" for line in lines)
+    made = [
+        json.loads(row) for row in call("predict", "tagger", "--layout", "lines", "--to", "entities", stdin=text).lines
+    ]
+    assert [row["text"] for row in made] == lines
+    found = [[(e["text"], e["label"], e["start"], e["end"]) for e in row["entities"]] for row in made]
+    assert found[0] == [("good  w2", "A", 5, 13)] and found[1][0] == ("good w2", "A", 6, 13) and not found[2]
+    assert found[3][:1] == [("bad", "B", 1, 4)] and found[3][-1] == ("bad", "B", 6, 9)
+    assert all(row["text"][a:b] == name for row, each in zip(made, found, strict=True) for name, _, a, b in each)
+    (row,) = [
+        json.loads(line) for line in call("predict", "tagger", "--to", "entities", stdin="w1 x\ngood x\nw2 x\n\n").lines
+    ]
+    assert row == {"text": "w1 good w2", "entities": [{"text": "good w2", "label": "A", "start": 3, "end": 10}]}
+    refused = call("predict", "tagger", "--to", "entities", "--columns", "--text", "bad")
+    assert refused.code == 2 and "--to entities is an output format of its own" in refused.err
     for args, message in (
         (("--scratch", "bag"), "--scratch bag does not go with --task tag"),
         (("--scratch", "lstm", "--char-ngrams", "3-6"), "--char-ngrams goes with"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from nlptools.formats.conll import with_tags
 from nlptools.formats.examples import PredicateSentence, TaggedSentence
 from nlptools.formats.layouts import layout_of
 from nlptools.formats.reading_options import Options
-from nlptools.formats.tag_schemes import spans
+from nlptools.formats.tag_schemes import Span, spans
+from nlptools.text.words import spans as word_places
 
 
 def tags(
@@ -20,7 +22,7 @@ def tags(
     """
     lines: list[str] = []
     for e, tags in zip(examples, predicted, strict=True):
-        a_line_each = layout_of("tag", e.place.path, options.layout) == "lines"
+        a_line_each = is_line(e, options)
         if columns and a_line_each:
             lines += [*map(" ".join, zip(e.words, tags, strict=True)), ""]
         elif columns:
@@ -28,6 +30,26 @@ def tags(
         elif e.words or a_line_each:  # an example without words holds the lines after the last sentence of a file
             lines.append(" ".join(tags))
     return lines
+
+
+def is_line(example: Any, options: Options) -> bool:
+    """Whether a sentence was read as a line of text."""
+    return layout_of("tag", example.place.path, options.layout) == "lines"
+
+
+def entities(example: TaggedSentence, found: Sequence[Span], options: Options) -> dict[str, Any]:
+    """The object of a sentence: its text, and the text, label and place of each entity.
+
+    Places are counted in characters (Unicode code points) of the text, the end after the last. The text is the line as it
+    stands; that of a sentence from columns is its words with spaces between them.
+    """
+    text = example.rows[0].text if is_line(example, options) else " ".join(example.words)
+    places = word_places(example.words, text)
+    rows = []
+    for first, end, label in found:
+        start, stop = places[first][0], places[end - 1][1]
+        rows.append({"text": text[start:stop], "label": label, "start": start, "end": stop})
+    return {"text": text, "entities": rows}
 
 
 def roles(examples: Sequence[PredicateSentence], predicted: Sequence[Sequence[str]], columns: bool) -> list[str]:

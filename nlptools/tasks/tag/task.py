@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from itertools import chain, compress, pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -38,6 +38,7 @@ from nlptools.formats import tag_schemes
 from nlptools.formats.conll import split_tabs
 from nlptools.formats.examples import PredicateSentence
 from nlptools.formats.readers import read
+from nlptools.formats.reading_options import at_spaces
 from nlptools.layers.crf import Crf
 from nlptools.metrics import spans
 from nlptools.metrics.tags import tagging_accuracy
@@ -55,7 +56,9 @@ from nlptools.tasks.task import (
     reading_options,
     saved_setting,
 )
+from nlptools.text.words import split_words
 
+_SPLITS = {"words": split_words, "whitespace": at_spaces}  # of lines of text
 _DECODING = {"tag": "argmax", "roles": "scheme"}  # by default
 _INSIDE = "iob2"  # the scheme of all labels of spans
 _SENTENCES = 64  # whose likelihoods are computed together
@@ -102,7 +105,7 @@ class Tagging(Task):
         if name == "roles" and given != AUTO:
             raise UsageError("--scheme does not go with --task roles: roles have no scheme")
         if files.layout == "lines":
-            raise UsageError("--layout lines: words between spaces have no tags to learn from")
+            raise UsageError("--layout lines: lines of text have no tags to learn from")
         options = reading_options(files, role_spans=settings.role_spans)
         return cls(name, options, best, given, settings.crf, decoding=_DECODING[name])
 
@@ -119,7 +122,11 @@ class Tagging(Task):
                 written = tag_schemes.find_scheme(saved) if given == AUTO else given
             if scheme == tag_schemes.PLAIN and written != scheme:
                 raise UsageError(f"--scheme {given}: the model's tags are of words, not of spans")
-        options = reading_options(files, labelled=False, role_spans=saved_setting(loaded.config, "role_spans", "heads"))
+        if settings.to == "entities" and scheme == tag_schemes.PLAIN:
+            hint = None if saved else "--scheme names the scheme of its tags"
+            raise UsageError("--to entities: the model's tags are of words, not of spans", hint=hint)
+        role_spans = saved_setting(loaded.config, "role_spans", "heads")
+        options = reading_options(files, labelled=False, role_spans=role_spans, words_of=_SPLITS[settings.split])
         labels, columns = labels_of(loaded.config, model.num_labels), saved_setting(loaded.config, "columns", 0)
         learned = {"labels": labels, "scheme": scheme, "written": written, "columns": columns}
         task = cls(name, options, given=given, crf="crf" in model.heads, **learned)
@@ -174,7 +181,7 @@ class Tagging(Task):
                 if unknown and row is not None and (width := len(split_tabs(row.text))) not in expected:
                     raise tag_schemes.place_of(e, 0).error(
                         f"{width} columns, the training files of the model had {self.columns}",
-                        "--layout lines: a sentence per line, words between spaces; --layout conll: any columns",
+                        "--layout lines: a sentence per line; --layout conll: any columns",
                     )
                 unknown = unknown and row is None
                 yield e
@@ -325,13 +332,16 @@ class Tagging(Task):
 
     def lines(self, predictions: Sequence[Any], examples: Sequence[Any], settings: Predict, first: bool) -> list[str]:
         """See `Task`. An example without words holds the lines after the last sentence of a file, unless each line is one."""
-        if settings.to == "json" and self.options.layout != "lines":
-            predictions = [p for p, e in zip(predictions, examples, strict=True) if e.words]
-            examples = [e for e in examples if e.words]
+        if settings.to != "text":
+            kept = [bool(e.words) or output.is_line(e, self.options) for e in examples]
+            predictions, examples = list(compress(predictions, kept)), list(compress(examples, kept))
         return super().lines(predictions, examples, settings, first)
 
     def as_json(self, prediction: Tagged, example: Any, settings: Predict) -> dict[str, Any]:
         tags = tag_schemes.convert(prediction.tags, self.scheme, self.written)
+        if settings.to == "entities":
+            mended = tag_schemes.mend(tags, self.written)
+            return output.entities(example, tag_schemes.spans(mended, self.written)[0], self.options)
         predicate = {"predicate": example.predicate} if self.name == "roles" else {}
         return {"words": list(example.words), **predicate, "roles" if self.name == "roles" else "tags": tags}
 
