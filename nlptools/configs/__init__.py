@@ -108,7 +108,7 @@ def text_column(texts: str, multiple: bool = True) -> Any:
     return option(
         () if multiple else None,
         f"Read {texts} from the columns of a table: CSV, Parquet or JSON lines by suffix, else fields between tabs. A column"
-        " is a name in the first line or a number from 1.",
+        " is a name in the first line or a number from 1; columns between commas are joined with spaces (subject,body).",
         multiple=multiple,
         metavar="NAME",
     )

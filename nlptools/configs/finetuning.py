@@ -72,7 +72,8 @@ class Files:
     )
     text_column: tuple[str, ...] = option(
         (),
-        "Column of a text, by name or number from 1; given twice, of two texts. tag: column of the words.",
+        "Column of a text, by name or number from 1; given twice, of two texts. Columns between commas are joined with spaces"
+        " (subject,body); a task of two texts takes them as its texts. tag: column of the words.",
         multiple=True,
         metavar="NAME",
     )

@@ -6,7 +6,7 @@ Published files are read unchanged: quotes and backslashes are text, tabs separa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -127,6 +127,24 @@ def delimiter_hint(fields: Sequence[str], delimiter: str) -> str | None:
     return next(
         (f"fields between {text}" for mark, text in others.items() if mark in fields[0] and mark != delimiter), None
     )
+
+
+def joined_names(column: str, known: Collection[str]) -> list[str]:
+    """The names of the columns that `column` stands for: one of `known`, or several between commas, which are joined."""
+    if "," not in column or column.strip().lower() in {name.strip().lower() for name in known}:
+        return [column]
+    return [name.strip() for name in column.split(",")]
+
+
+def column_numbers(column: str, header: Sequence[str], width: int, path: str) -> tuple[int, ...]:
+    """The places of the columns that `column` stands for; see `joined_names` and `column_number`, also for errors."""
+    return tuple(column_number(name, header, width, path) for name in joined_names(column, header))
+
+
+def joined(fields: Iterable[str]) -> str:
+    """The text of one or several columns, with spaces between them; empty ones are left out."""
+    several = list(fields)
+    return several[0] if len(several) == 1 else " ".join(filter(None, several))
 
 
 def column_number(column: str, header: Sequence[str], width: int, path: str) -> int:

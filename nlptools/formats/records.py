@@ -22,7 +22,7 @@ from nlptools.files import line_records, progress, streams
 from nlptools.files.layout_names import TABLES, named_layout
 from nlptools.files.streams import Block
 from nlptools.formats import values
-from nlptools.formats.lines import RETURNS, RETURNS_HINT, Lines, column_number, delimiter_hint, header_names
+from nlptools.formats.lines import RETURNS, RETURNS_HINT, Lines, column_numbers, delimiter_hint, header_names, joined
 from nlptools.formats.tables import LABELS, TEXTS
 
 _ROWS = 1024  # of a block
@@ -173,6 +173,7 @@ def columns_of(
     CSV, Parquet, JSON lines, or else a table between tabs. `delimiter`: it is CSV with this one.
 
     `header`: the first line names the columns. It does too if one of `names` is not a number, and in Parquet and JSON lines.
+    A name may be several with commas between them: these columns are joined with spaces.
     Without `names`, the only column, or one that has the name of texts in the first line; with `labels` the only column, which
     may have the name of labels there.
 
@@ -188,23 +189,24 @@ def columns_of(
     if first is None:
         return
     fields = [str(name) for name in first[1]]
-    named = bool(names) and not all(re.fullmatch("-?[0-9]+", name) for name in names)
+    named = bool(names) and not all(re.fullmatch("-?[0-9]+(,-?[0-9]+)*", name) for name in names)
     nameless = kind not in ("csv", "jsonl", "parquet") and len(fields) == 1
     known = "" if names or nameless or (labels and len(fields) > 1) else _known_name(fields, labels)
     header |= keyed or named or bool(known)
     if not names:
         names = [known or _only_column(fields, path, keyed, labels)]
     shown_names = header_names(fields, path, first[0]) if header else ()
-    places = [column_number(name, shown_names, len(fields), path) for name in names]
+    groups = [column_numbers(name, shown_names, len(fields), path) for name in names]
+    last = max(map(max, groups))
     for number, record in table if header else chain([first], table):
-        if len(record) <= max(places):
-            message = f"{messages.counted(len(record), 'column')}, expected at least {max(places) + 1}"
+        if len(record) <= last:
+            message = f"{messages.counted(len(record), 'column')}, expected at least {last + 1}"
             raise DataError(message, path=path, line=number)
-        chosen = [record[place] for place in places]
-        odd = next((name for name, value in zip(names, chosen) if not values.is_finite(value)), None)
+        chosen = [[record[place] for place in group] for group in groups]
+        odd = next((name for name, some in zip(names, chosen) if not all(map(values.is_finite, some))), None)
         if odd is not None:
             raise DataError(f"no value: {odd!r} is NaN or infinity", path=path, line=number)
-        yield number, ["" if value is None else values.text(value) for value in chosen]
+        yield number, [joined("" if value is None else values.text(value) for value in some) for some in chosen]
 
 
 def _known_name(header: Sequence[str], labels: bool) -> str:

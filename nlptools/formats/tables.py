@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 
 from nlptools import messages
 from nlptools.configs.tasks import GLUE
@@ -11,7 +12,7 @@ from nlptools.errors import UsageError, display, shown
 from nlptools.files.layout_names import named_layout
 from nlptools.formats.examples import Columns, Place
 from nlptools.formats.glue import GlueTask, glue_task
-from nlptools.formats.lines import column_number, delimiter_hint, header_names
+from nlptools.formats.lines import column_number, column_numbers, delimiter_hint, header_names, joined_names
 from nlptools.formats.reading_options import Options
 
 TEXTS = {
@@ -49,13 +50,14 @@ class Table:
     """The places of the fields in a line, from 0.
 
     Attributes:
+        texts: the places of the columns of each text; several are joined with spaces.
         least, most: the minimum and maximum number of fields of a line.
         glue: the GLUE task whose file it is.
         delimiter: of CSV, else "".
         read: the columns by name or number, for the model to remember.
     """
 
-    texts: tuple[int, ...]
+    texts: tuple[tuple[int, ...], ...]
     label: int | None
     id: int | None
     least: int
@@ -101,7 +103,7 @@ def table_of(task: str, layout: str, fields: Sequence[str], path: str, options: 
         table = _columns(task, fields, header, path, options, delimiter)
     table = replace(table, delimiter=delimiter, read=_columns_read(table, len(fields), delimiter))
     if header and options.labelled and table.label is not None:
-        texts = " and ".join(shown(header[place]) for place in table.texts)
+        texts = " and ".join(" + ".join(shown(header[place]) for place in group) for group in table.texts)
         messages.note(
             f"{display(path)}: the first line is a header: texts {texts}, labels {shown(header[table.label])}"
         )
@@ -112,7 +114,8 @@ def _columns_read(table: Table, width: int, delimiter: str) -> Columns:
     """The columns of a table by name, or by number if they have no names."""
     names = [name.strip() for name in table.header] or [str(number) for number in range(1, width + 2)]
     label = "" if table.label is None else names[table.label]
-    return Columns(tuple(names[place] for place in table.texts), label, 0 if table.header else width, delimiter)
+    texts = (",".join(names[place] for place in group) for group in table.texts)
+    return Columns(tuple(texts), label, 0 if table.header else width, delimiter)
 
 
 def _header(task: str, fields: Sequence[str], path: str, options: Options) -> tuple[str, ...]:
@@ -121,7 +124,7 @@ def _header(task: str, fields: Sequence[str], path: str, options: Options) -> tu
     given = [*options.text_column, *([] if options.label_column is None else [options.label_column])]
     texts = any(set(names) <= lowered for names in known_texts(task, options))
     others = {*CLASSES, *LABELS["regress"], *IDS} & lowered
-    named = any(column.lower() in lowered for column in given)
+    named = any(name.lower() in lowered for column in given for name in joined_names(column, lowered))
     if not options.labelled:  # a table of nothing but texts may have a header as well
         others |= lowered & COLUMN_NAMES if named_layout(path) in ("csv", "table") or len(fields) > 1 else set()
         named |= names_learned(fields, options)
@@ -133,7 +136,8 @@ def names_learned(fields: Sequence[str], options: Options) -> bool:
     learned = options.learned
     if learned is None or learned.width:
         return False
-    return {name.lower() for name in learned.texts} <= {field.strip().lower() for field in fields}
+    lowered = {field.strip().lower() for field in fields}
+    return {name.lower() for text in learned.texts for name in joined_names(text, lowered)} <= lowered
 
 
 def _looks_learned(options: Options) -> bool:
@@ -149,15 +153,17 @@ def _as_learned(fields: Sequence[str], path: str, options: Options, delimiter: s
     """
     learned = options.learned
     assert learned is not None
-    count, width = len(learned.texts), len(fields)
-    in_order = (*map(str, range(1, count + 1)), str(count + 1)) == (*learned.texts, learned.label)
-    texts = tuple(range(count))
+    numbers = [text.split(",") if learned.width else [text] for text in learned.texts]
+    flat, width = list(chain.from_iterable(numbers)), len(fields)
+    count = len(flat)
+    in_order = [*map(str, range(1, count + 2))] == [*flat, learned.label]
     if learned.width and (width == learned.width or in_order):
-        texts = tuple(int(number) - 1 for number in learned.texts)
+        texts = tuple(tuple(int(number) - 1 for number in group) for group in numbers)
         label = int(learned.label) - 1 if learned.label else None
-        return Table(texts, label, None, count if in_order else max(texts) + 1, learned.width)
+        return Table(texts, label, None, count if in_order else max(map(max, texts)) + 1, learned.width)
     if width == count and (learned.width or named_layout(path) not in ("csv", "table")):
-        return Table(texts, None, None, count, count)
+        places = iter(range(count))
+        return Table(tuple(tuple(islice(places, len(group))) for group in numbers), None, None, count, count)
     names = " and ".join(map(shown, learned.texts))
     known = (
         f"the columns {names} of {learned.width}" if learned.width else f"{names}, which the first line does not name"
@@ -181,27 +187,32 @@ def _columns(
     if not names and options.learned is not None and header and names_learned(header, options):
         names = options.learned.texts
         label_name = label_name or (options.learned.label if options.learned.label.lower() in lowered else None)
-    texts = tuple(column_number(column, header, width, path) for column in names)
+    texts = tuple(column_numbers(column, header, width, path) for column in names)
+    if len(texts) == 1 and 1 not in possible:  # a task of two texts joins none
+        texts = tuple((place,) for place in texts[0])
     if texts and len(texts) not in possible:
         wanted = " or ".join(map(str, sorted(possible)))
         raise UsageError(f"--text-column {len(texts)} times, expected {wanted} times for the task {task}")
     known = [names for names in known_texts(task, options) if set(names) <= set(lowered)]
     if not texts and known:
-        texts = tuple(column_number(name, header, width, path) for name in known[0])
+        texts = tuple((column_number(name, header, width, path),) for name in known[0])
     label = first_of(lowered, LABELS[task])
     if label_name is not None:
         label = column_number(label_name, header, width, path)
     elif label is not None:
         label = column_number(lowered[label], header, width, path)
-    rest = tuple(place for place in range(width) if place not in (*texts, label))
+    rest = tuple(place for place in range(width) if place not in (*chain.from_iterable(texts), label))
     if not texts and label is None and not (header and options.learned is not None):
         count = next((count for count in possible if width > count), possible[-1])
-        return Table(tuple(range(count)), count, None, count + options.labelled, count + 1, header)
+        return Table(
+            tuple((place,) for place in range(count)), count, None, count + options.labelled, count + 1, header
+        )
     if not texts and len(rest) not in possible:
         hint = delimiter_hint(fields, delimiter) or "--text-column names the texts"
         raise Place(path, 1).error(f"{messages.counted(width, 'column')}, expected the texts and the label", hint)
-    texts = texts or rest
-    if label is None and len(rest) == 1 and texts != rest and (options.header or not header):
+    named_texts = bool(texts)
+    texts = texts or tuple((place,) for place in rest)
+    if label is None and len(rest) == 1 and named_texts and (options.header or not header):
         label = rest[0]
     if label is None and options.labelled:
         named = f": {', '.join(header)}" if header else ""
@@ -209,7 +220,7 @@ def _columns(
             f"expected one of {', '.join(LABELS[task])}; or name it with --label-column"
         )
         raise Place(path, 1).error(f"no column of labels{named}", hint)
-    needed = [*texts, *([label] if label is not None and options.labelled else [])]
+    needed = [*chain.from_iterable(texts), *([label] if label is not None and options.labelled else [])]
     return Table(texts, label, first_of(lowered, IDS), max(needed) + 1, None if header else width, header)
 
 
@@ -219,10 +230,12 @@ def _glue(task: GlueTask, layout: str, fields: Sequence[str], path: str) -> Tabl
         texts = tuple(map(fields.index, task.texts))
         label = fields.index(task.label) if task.label in fields else None
         id = fields.index(task.id) if task.id in fields else None
-        return Table(texts, label, id, max([*texts, label or 0]) + 1, None, tuple(fields), layout)
+        return Table(
+            tuple((place,) for place in texts), label, id, max([*texts, label or 0]) + 1, None, tuple(fields), layout
+        )
     if task.numbers and len(fields) == max(task.numbers.values()):
         text, label = (task.numbers[name] - 1 for name in ("text", "label"))
-        return Table((text,), label, None, len(fields), len(fields), (), layout)
+        return Table(((text,),), label, None, len(fields), len(fields), (), layout)
     expected = " and ".join(task.texts)
     raise Place(path, 1).error(
         f"not a file of {layout}: its first line does not name the columns {expected}",

@@ -10,7 +10,7 @@ from nlptools import messages
 from nlptools.errors import display, shown
 from nlptools.formats import values
 from nlptools.formats.examples import Columns, TextExample
-from nlptools.formats.lines import Lines
+from nlptools.formats.lines import Lines, joined, joined_names
 from nlptools.formats.reading_options import Options
 from nlptools.formats.tables import IDS, LABELS, TEXTS, UNDECIDED, counts, known_texts
 
@@ -20,7 +20,14 @@ def text_keys(task: str, value: Mapping[str, Any], options: Options) -> tuple[st
     known = [options.text_column] if options.text_column else known_texts(task, options)
     if not options.text_column and options.learned is not None:
         known = [options.learned.texts, *known]
-    return next((names for names in known if set(names) <= value.keys()), None)
+    if len(known[0]) == 1 and 1 not in counts(task, options):  # a task of two texts joins none
+        known[0] = tuple(joined_names(known[0][0], value))
+    return next((names for names in known if _keys(names, value) <= value.keys()), None)
+
+
+def _keys(names: Iterable[str], value: Mapping[str, Any]) -> set[str]:
+    """The keys of an object that hold the texts `names`, which may be joined of several."""
+    return {key for name in names for key in joined_names(name, value)}
 
 
 def object_texts(
@@ -36,10 +43,10 @@ def object_texts(
             two = counts(task, options) == (1,) and any(set(names) <= value.keys() for names in TEXTS[2])
             hint = "--task pair takes two texts" if two else "--text-column names them"
             raise lines.refuse(number, f"no texts: expected the keys {keys_text}, found {', '.join(value)}", hint)
-        texts = tuple(value[key] for key in keys)
-        for key, text in zip(keys, texts):
-            if not isinstance(text, str):
+        for key in _keys(keys, value):
+            if not isinstance(value[key], str):
                 raise lines.refuse(number, f"{key!r} is not text", "--text-column names another key")
+        texts = tuple(joined(value[key] for key in joined_names(name, value)) for name in keys)
         label_key = options.label_column or next((key for key in LABELS[task] if key in value), "label")
         raw = value.get(label_key)
         if (label_key, raw) == UNDECIDED:

@@ -32,7 +32,7 @@ from nlptools.formats import records
 from nlptools.formats.examples import TextExample
 from nlptools.formats.glue import glue_task
 from nlptools.formats.layouts import layout_of
-from nlptools.formats.lines import Lines, delimiter_hint
+from nlptools.formats.lines import Lines, delimiter_hint, joined
 from nlptools.formats.reading_options import Options
 from nlptools.formats.tables import Table, names_learned, table_of
 from nlptools.formats.text_objects import checked_label, object_texts, split_labels, text_keys, warn_undecided
@@ -169,7 +169,7 @@ def _example(
     else:
         label = checked_label(task, label, lines, number, options)
     id = fields[table.id] if table.id is not None and table.id < len(fields) else None
-    texts = tuple(fields[place] if len(fields) > place else "" for place in table.texts)
+    texts = tuple(joined(fields[place] if len(fields) > place else "" for place in group) for group in table.texts)
     layout = "csv" if table.delimiter else "table"
     more = (labels, table.header, layout, table.read)
     return TextExample(texts, label, lines.place(number), id or None, tuple(fields), *more)

@@ -45,3 +45,36 @@ def test_pairs_of_columns(call: Run, tmp_path: Path) -> None:
     assert [block.start for block in blocks] == [2, 4]
     once = call("train-seq2seq", "-t", "words", "-o", "x", "--text-column", "text", "f.csv")
     assert once.code == 2 and "expected it twice" in once.err
+
+
+def test_columns_that_are_joined(call, tmp_path):
+    """`subject,body` is the text of two columns: in training, in prediction, and in commands that read lines."""
+    rows = [("hello", "dear friend", "good"), ("sale", "buy now", "bad"), ("", "only body", "good")] * 8
+    table = "subject,body,label\n" + "".join(f"{','.join(row)}\n" for row in rows)
+    (tmp_path / "mails.csv").write_text(table)
+    (tmp_path / "mails.jsonl").write_text(
+        "".join(json.dumps(dict(zip(("subject", "body", "label"), row))) + "\n" for row in rows)
+    )
+    (tmp_path / "texts.tsv").write_text("".join(f"{f'{one} {two}'.strip()}\t{label}\n" for one, two, label in rows))
+    how = ("finetune", "--task", "classify", "--scratch", "bag", "--epochs", 20, "--threads", 1, "--seed", 1)
+    for name, columns in {"mails.csv": ["subject,body"], "mails.jsonl": ["subject,body"], "texts.tsv": []}.items():
+        more = [arg for column in columns for arg in ("--text-column", column)]
+        done = call(*how, *more, "-o", f"{name}.model", name)
+        assert done.code == 0, done.err
+    weights = {
+        (tmp_path / f"{n}.model/model.safetensors").read_bytes() for n in ("mails.csv", "mails.jsonl", "texts.tsv")
+    }
+    assert len(weights) == 1, "the same texts"
+    expected = call("predict", "texts.tsv.model", "texts.tsv").out
+    (tmp_path / "other.csv").write_text("label,body,subject\n" + "".join(f"{c},{b},{a}\n" for a, b, c in rows))
+    for name in ("mails.csv", "mails.jsonl", "other.csv"):
+        assert call("predict", "mails.csv.model", name).out == expected, name
+    numbered = "".join(line + "\n" for line in table.split("\n")[1:-1])
+    (tmp_path / "plain.csv").write_text(numbered)
+    assert call("predict", "mails.csv.model", "--text-column", "1,2", "plain.csv").out == expected
+    lines = call("tokenize", "--text-column", "subject,body", "mails.csv").lines
+    assert lines[:3] == ["hello dear friend", "sale buy now", "only body"]
+    done = call("tokenize", "--text-column", "subject,sender", "mails.csv")
+    assert done.code == 65 and "no column 'sender'" in done.err
+    (tmp_path / "comma.csv").write_text('"a,b",label\nx,good\ny,bad\n')
+    assert call("tokenize", "--text-column", "a,b", "comma.csv").lines == ["x", "y"]  # the name of one column
