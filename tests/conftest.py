@@ -17,6 +17,8 @@ from typing import IO, Any
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+# as `compute.memory` sets it; MKL reads it once, and another test may have computed before a command sets it
+os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ def _report(evaluation: Evaluation, precision: Precision, force: bool) -> None:
         messages.note(f"{result.name}  {result.value:.4f}{interval}")
     messages.note(evaluation.signature(**report.resampling))
     if precision.report is not None:
-        with streams.Output(precision.report, force=force, layout="jsonl" if form == "json" else "text") as out:
+        with streams.Output(precision.report, force=force, layout=form) as out:
             out.write_lines(forms.lines([evaluation], report))
 
 

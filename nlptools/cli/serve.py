@@ -46,6 +46,7 @@ time, 413 for one that is too large, 503 when too many wait, 504 when the time i
         ),
         (
             "Evaluate it with lm-evaluation-harness:",
+            "nlptools serve lm/ &\n"
             "lm_eval --model local-completions --tasks arc_easy --model_args "
             "model=lm,base_url=http://localhost:8000/v1/completions,tokenizer=lm/",
         ),

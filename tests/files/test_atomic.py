@@ -46,7 +46,9 @@ def library(folder: Path, code: str) -> subprocess.Popen[bytes]:
 
 def wait_for(folder: Path, child: subprocess.Popen[bytes], count: int) -> None:
     """Until `count` hidden files stand in `folder`."""
+    start = time.monotonic()
     while len(list(folder.glob(".*"))) < count:
+        assert time.monotonic() - start < 60, f"{names(folder)}: no {count} hidden files"
         assert child.poll() is None, child.communicate()
         time.sleep(0.01)
 
@@ -254,10 +256,11 @@ def test_a_filter_that_a_signal_ends_leaves_nothing(tmp_path, number):
 
 
 def test_two_files_go_while_the_old_ones_stay(tmp_path):
-    """An array and the lines beside it, while a thread waits for more to read."""
+    """An array and its index, while a thread waits for more to read."""
     (tmp_path / "v.txt").write_text("2 2\ncat 1 2\ndog 2 1\n")
     (tmp_path / "v.npy").write_bytes(b"old")
-    child = start(tmp_path, "-m", "nlptools", "embed", "v.txt", "--force", "-o", "v.npy")
+    output = ("--unit", "word", "--index", "index.tsv", "-o", "v.npy")
+    child = start(tmp_path, "-m", "nlptools", "embed", "v.txt", "--force", *output)
     assert child.stdin is not None
     child.stdin.write(b"cat\n")
     child.stdin.flush()

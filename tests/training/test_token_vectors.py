@@ -204,7 +204,7 @@ def test_what_is_wrong_is_said_in_one_line(call: Run, text: Path, options: list[
 def test_convert_refuses_what_has_no_embeddings(call: Run, text: Path) -> None:
     assert call("train-lm", "--arch", "ngram", "-t", "vocab.tsv", "train.txt", "-o", "counts", "--order", 2).code == 0
     done = call("convert", "counts", "c.txt")
-    assert done.code == 2 and "counts is an n-gram model, which has no embeddings" in done.err
+    assert done.code == 2 and "counts is an n-gram model: the target is an ARPA file" in done.err
     words_bundle(text / "lm")
     done = call("convert", "lm", "c.txt", "--from", "glove")
     assert done.code == 2 and "--from does not go with lm, a model directory" in done.err

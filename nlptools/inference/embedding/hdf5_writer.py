@@ -44,7 +44,7 @@ class Hdf5Writer:
         handle, self._temporary = atomic.temporary_file(path)
         os.close(handle)
         try:
-            self._file: Any = h5py.File(self._temporary, "w")
+            self._file: Any = h5py.File(self._temporary, "w", locking=False)  # `atomic` has a lock on it
         except OSError as error:
             atomic.discard(self._temporary)
             self._refuse(error)
