@@ -1,4 +1,6 @@
-"""What score and generate write does not depend on the size of batches, for a Transformer on a CPU in fp32."""
+"""What score and generate write does not depend on the size of batches, for a Transformer on a CPU in fp32.
+
+In processes of their own, as users run them: one that has trained before can differ in the last bit of a number."""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_scores(files: Path, call: Any) -> None:
+def test_scores(files: Path, run: Any) -> None:
     for options in (
         ["in.txt", "--to", "jsonl"],
         ["in.txt", "--per", "token", "--to", "jsonl"],
@@ -37,20 +39,20 @@ def test_scores(files: Path, call: Any) -> None:
         ["choices.jsonl", "--choices", "--unconditional", ""],
     ):
         wide, narrow = (
-            call("score", "lm", *options, "--precision", "fp32", "--batch-tokens", size).out for size in (4096, 1)
+            run("score", "lm", *options, "--precision", "fp32", "--batch-tokens", size).out for size in (4096, 1)
         )
         assert wide == narrow and wide.count(b"\n") >= 9
     alone = b"".join(
-        call("score", "lm", "--to", "jsonl", "--precision", "fp32", "--text", line).out for line in lines(30, 15)[:5]
+        run("score", "lm", "--to", "jsonl", "--precision", "fp32", "--text", line).out for line in lines(30, 15)[:2]
     )
-    assert call("score", "lm", "in.txt", "--to", "jsonl", "--precision", "fp32").out.startswith(alone)
+    assert run("score", "lm", "in.txt", "--to", "jsonl", "--precision", "fp32").out.startswith(alone)
 
 
-def test_continuations_with_their_log_probabilities(files: Path, call: Any) -> None:
+def test_continuations_with_their_log_probabilities(files: Path, run: Any) -> None:
     for options in (["--temperature", 0], ["--seed", 7], ["--top-k", 5, "--num-samples", 2]):
         how = ["--precision", "fp32", "--to", "jsonl", "--logprobs", "--max-new-tokens", 9, *options]
-        one, seven, many = (call("generate", "lm", "in.txt", "--batch-size", size, *how).out for size in (1, 7, 64))
-        assert one == seven == many and one.count(b"\n") == 30
+        one, many = (run("generate", "lm", "in.txt", "--batch-size", size, *how).out for size in (1, 7))
+        assert one == many and one.count(b"\n") == 30
 
 
 @pytest.mark.parametrize("command", ["score", "generate", "serve", "embed"])
