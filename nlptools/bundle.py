@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from nlptools import messages
 from nlptools.configs.layers import MIX_FILES
+from nlptools.configs.vectors import FORMATS
 from nlptools.errors import BundleError, display, reading
 from nlptools.files import artifacts, atomic, hub_cache
 from nlptools.models import text_ends
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 _NGRAM = "nlptools-ngram"  # in config.json
 _WEIGHTS = "model.safetensors"
 WEIGHTS_OF = "weights_of_steps"  # in training.json: the steps whose weights, or their mean, the directory holds
-_FASTTEXT = (793712314).to_bytes(4, "little")  # the first bytes of its .bin and .ftz
 
 
 @dataclass(frozen=True)
@@ -367,8 +367,11 @@ def check_directory(path: Path) -> None:
 
 def _hint(path: Path) -> str | None:
     """What to do with a file that is no model directory."""
+    if not path.is_file():  # reading a pipe could wait for ever
+        return None
+    magic = FORMATS["fasttext"].magic
     with open(path, "rb") as stream:
-        fasttext = stream.read(4) == _FASTTEXT
+        fasttext = stream.read(len(magic)) == magic
     return "a fastText model: finetune --task classify --scratch bag trains such a classifier" if fasttext else None
 
 

@@ -96,7 +96,7 @@ FOREIGN = {
     ".gensim": _GENSIM,
     ".pkl": ("pickles are never read: they can run code", "write the vectors in word2vec's format or as .npy"),
     ".ftz": ("quantized fastText models are not read", "save_model before quantize writes a .bin, which is read"),
-    ".csv": ("no format of vectors has commas", "tr , '\\t' < NAME | nlptools COMMAND with --from tsv"),
+    ".csv": ("no format of vectors has commas", "write tabs instead: tr , '\\t' < NAME > NEW.tsv"),
 }
 # for manual pages: formats and the names of their files, and with what they contain
 FILES = ", ".join(f"{row.name} ({row.names})" for row in _ROWS if row.code)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nlptools import messages
 from nlptools.errors import DataError, display
-from nlptools.files import compression
+from nlptools.files.layout_names import named_layout
 from nlptools.files.line_records import csv_fields
 from nlptools.files.streams import Block
 
@@ -130,7 +130,9 @@ def build(
 
 def _regular(block: Block) -> tuple[list[str], list[str]] | None:
     """As `_any`, in a tenth of the time, if all lines have the same number of fields, with one space between; else None."""
-    if _is_csv(block.path) or (block.start == 1 and block.lines and _is_header(_fields(block.lines[0], block.path), 1)):
+    if named_layout(block.path) == "csv" or (
+        block.start == 1 and block.lines and _is_header(_fields(block.lines[0], block.path), 1)
+    ):
         return None
     text = " ".join(block.lines).replace("\t", " ")
     blanks = {line.count(" ") + line.count("\t") for line in block.lines}
@@ -170,15 +172,11 @@ def _any(block: Block) -> tuple[list[str], list[str]]:
 
 def _fields(line: str, path: str) -> list[str]:
     """The fields of a line; a comment has none."""
-    if _is_csv(path):
+    if named_layout(path) == "csv":
         parts = csv_fields(line)
     else:
         parts = [part for part in line.replace("\t", " ").split(" ") if part]
     return [] if parts and parts[0].startswith("#") else parts
-
-
-def _is_csv(path: str) -> bool:
-    return compression.without_suffix(path).lower().endswith(".csv")
 
 
 def _is_header(row: Sequence[str], line: int) -> bool:

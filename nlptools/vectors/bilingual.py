@@ -14,7 +14,8 @@ import numpy as np
 
 from nlptools import messages
 from nlptools.errors import DataError, UsageError
-from nlptools.files import compression, line_records, streams
+from nlptools.files import line_records, streams
+from nlptools.files.layout_names import named_layout
 from nlptools.metrics.metric import Evaluation, means
 from nlptools.vectors import csls
 from nlptools.vectors.rows import Floats, Longs
@@ -53,7 +54,7 @@ def read_dictionary(path: str, errors: str = "strict") -> list[tuple[str, str]]:
 def _words(line: str, path: str) -> list[str]:
     if "\t" in line:
         return line_records.fields(line)
-    if compression.without_suffix(path).lower().endswith(".csv"):
+    if named_layout(path) == "csv":
         return line_records.csv_fields(line)
     return [part for part in line.split(" ") if part]
 

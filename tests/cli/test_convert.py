@@ -164,7 +164,7 @@ def test_fields_between_tabs(call: Run, tmp_path: Path) -> None:
 
 
 def test_formats_that_are_never_read(call: Run, tmp_path: Path) -> None:
-    for name, cure in {"x.kv": "save_word2vec_format", "x.ftz": "before quantize", "x.csv": "--from tsv"}.items():
+    for name, cure in {"x.kv": "save_word2vec_format", "x.ftz": "before quantize", "x.csv": "> NEW.tsv"}.items():
         (tmp_path / name).write_bytes(b"\x80\x04\x95")
         for command in (("convert", name, "y.bin"), ("embed", name), ("neighbors", name)):
             done = call(*command, stdin="a\n")
