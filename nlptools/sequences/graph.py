@@ -131,7 +131,7 @@ def build(
 def _regular(block: Block) -> tuple[list[str], list[str]] | None:
     """As `_any`, in a tenth of the time, if all lines have the same number of fields, with one space between; else None."""
     if named_layout(block.path) == "csv" or (
-        block.start == 1 and block.lines and _is_header(_fields(block.lines[0], block.path), 1)
+        block.start == 1 and block.lines and _is_header(_fields(block.lines[0], False), 1)
     ):
         return None
     text = " ".join(block.lines).replace("\t", " ")
@@ -150,8 +150,9 @@ def _any(block: Block) -> tuple[list[str], list[str]]:
     """The nodes of the edges of a block, two each, and the weights, "" if there is none. Raises DataError."""
     nodes: list[str] = []
     weights: list[str] = []
+    commas = named_layout(block.path) == "csv"
     for place, line in enumerate(block.lines):
-        row = _fields(line, block.path)
+        row = _fields(line, commas)
         if _is_header(row, block.start + place):
             messages.note(f"{display(block.path)}: the first line names the columns")
             row = []
@@ -170,9 +171,9 @@ def _any(block: Block) -> tuple[list[str], list[str]]:
     return nodes, weights
 
 
-def _fields(line: str, path: str) -> list[str]:
-    """The fields of a line; a comment has none."""
-    if named_layout(path) == "csv":
+def _fields(line: str, commas: bool) -> list[str]:
+    """The fields of a line, between commas or between spaces and tabs; a comment has none."""
+    if commas:
         parts = csv_fields(line)
     else:
         parts = [part for part in line.replace("\t", " ").split(" ") if part]
@@ -191,8 +192,9 @@ def _weights(block: Block, texts: list[str]) -> Doubles:
     except ValueError:
         weights = np.array([np.nan])
     if not (np.isfinite(weights) & (weights >= 0)).all() or any("_" in text for text in texts):
+        commas = named_layout(block.path) == "csv"
         for place, line in enumerate(block.lines):
-            row = _fields(line, block.path)
+            row = _fields(line, commas)
             if len(row) == 3 and not _is_weight(row[2]):
                 raise DataError(
                     f"not a weight: {row[2][:40]!r}, expected a finite number of at least 0",
