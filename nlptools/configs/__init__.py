@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, NamedTuple
 
+from nlptools.configs.optimizers import OPTIMIZERS, optimizers_help
 from nlptools.errors import UsageError
 
 
@@ -308,13 +309,7 @@ class Training:
         4.0, "Divisor of the learning rate for plateau and epoch-decay.", low=1, high=1e6, metavar="X"
     )
     decay_after: int = option(1, "Epochs before epoch-decay begins.", metavar="N")
-    optimizer: str = option(
-        "adamw",
-        "Optimizer. muon is for the matrices of hidden layers, beside AdamW for the rest, with the same --lr (Jordan et al."
-        " 2024); sgd has no momentum; asgd is sgd that averages its weights once the validation score no longer improves"
-        " (NT-ASGD, Merity et al. 2018).",
-        choices=("adamw", "muon", "sgd", "asgd"),
-    )
+    optimizer: str = option("adamw", optimizers_help(), choices=tuple(OPTIMIZERS))
     asgd_patience: int = option(
         5,
         "asgd averages once a validation is worse than the best one more than N validations before it.",
@@ -356,12 +351,13 @@ class Training:
         """Raise UsageError for options that cannot be combined."""
         if self.average > 1 and not self.held_out and self.save_every == "never":
             raise UsageError("--average needs --valid, or a --save-every other than never")
-        if self.average > 1 and self.optimizer == "asgd":
-            raise UsageError("--average does not go with --optimizer asgd, which averages the weights itself")
-        if not self.held_out and (self.schedule == "plateau" or self.optimizer == "asgd"):
-            option = "--schedule plateau" if self.schedule == "plateau" else "--optimizer asgd"
+        averages = OPTIMIZERS[self.optimizer].averages
+        if self.average > 1 and averages:
+            raise UsageError(f"--average cannot be combined with --optimizer {self.optimizer}")
+        if not self.held_out and (self.schedule == "plateau" or averages):
+            option = "--schedule plateau" if self.schedule == "plateau" else f"--optimizer {self.optimizer}"
             raise UsageError(f"{option} needs --valid")
-        if self.optimizer in ("sgd", "asgd") and self.lr * self.weight_decay >= 1:
+        if self.lr * self.weight_decay >= 1:
             raise UsageError(
                 f"--lr {self.lr:g} times --weight-decay {self.weight_decay:g} is {self.lr * self.weight_decay:g}, expected"
                 " less than 1",

@@ -15,9 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from nlptools.configs import Training
-from nlptools.training.engine.muon import Muon
-from nlptools.training.engine.optimizers import AdamW, Optimizer
-from nlptools.training.engine.sgd import SGD, AveragedSGD
+from nlptools.training.engine import optimizers
+from nlptools.training.engine.optimizers import Optimizer
 
 
 class Objective(nn.Module, ABC):
@@ -60,14 +59,8 @@ class Objective(nn.Module, ABC):
         """Change the gradients of the parameters before they are measured and clipped; by default not at all."""
 
     def optimizer(self, run: Training, dtype: torch.dtype = torch.float32) -> Optimizer:
-        """The optimizer of the parameters, by default that of `run.optimizer`; `dtype`: that of training's products."""
-        if run.optimizer == "muon":
-            return Muon(self, run.beta2, run.weight_decay, dtype)
-        if run.optimizer == "sgd":
-            return SGD(self, run.weight_decay)
-        if run.optimizer == "asgd":
-            return AveragedSGD(self, run.weight_decay, run.asgd_patience)
-        return AdamW(self, run.beta2, run.weight_decay)
+        """The optimizer of the parameters, by default `run.optimizer`; `dtype`: the type of matrix products."""
+        return optimizers.of_options(self, run, dtype)
 
     def rates(self, epoch: float) -> Mapping[str, float] | None:
         """Factors of the learning rate at this point of the training, by parameter name; None: 1 for all."""

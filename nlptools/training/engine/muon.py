@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from nlptools.configs import Training
 from nlptools.training.engine.optimizers import AdamW, Optimizer
 
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of the polynomial that draws singular values towards 1
@@ -40,6 +41,11 @@ class Muon(Optimizer):
         names = hidden_matrices(module)
         self.rest = AdamW(module, beta2, weight_decay, without=names)
         self.means = {name: torch.zeros_like(p) for name, p in module.named_parameters() if name in names}
+
+    @classmethod
+    def from_options(cls, module: nn.Module, run: Training, dtype: torch.dtype) -> Muon:
+        """See `FromOptions`."""
+        return cls(module, run.beta2, run.weight_decay, dtype)
 
     @torch.no_grad()
     def step(self, rate: float, scale: float = 1.0, factors: Mapping[str, float] | None = None) -> None:

@@ -1,13 +1,18 @@
-"""The contract of optimizers, and AdamW."""
+"""The protocol of optimizers, and AdamW."""
 
 from __future__ import annotations
 
+import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
+
+from nlptools.configs import Training
+from nlptools.configs.optimizers import OPTIMIZERS
 
 
 class Optimizer(ABC):
@@ -42,6 +47,19 @@ class Optimizer(ABC):
         return False
 
 
+class FromOptions(Protocol):
+    """The class of an optimizer that `--optimizer` names: it chooses its options itself."""
+
+    def from_options(self, module: nn.Module, run: Training, dtype: torch.dtype) -> Optimizer:
+        """The optimizer of all parameters of `module` that are trained; `dtype`: the type of matrix products."""
+
+
+def of_options(module: nn.Module, run: Training, dtype: torch.dtype) -> Optimizer:
+    """The optimizer `run.optimizer` of the parameters of `module`; `dtype`: the type of matrix products."""
+    optimizer: FromOptions = pkgutil.resolve_name(OPTIMIZERS[run.optimizer].optimizer)
+    return optimizer.from_options(module, run, dtype)
+
+
 @dataclass
 class AdamW(Optimizer):
     """Adam with decoupled weight decay (Loshchilov & Hutter 2019, arXiv:1711.05101), in one fused kernel per group.
@@ -60,6 +78,11 @@ class AdamW(Optimizer):
     means: dict[str, Tensor] = field(default_factory=dict)  # first moments of the gradients, by parameter
     squares: dict[str, Tensor] = field(default_factory=dict)  # second moments
     without: frozenset[str] = frozenset()  # names of parameters that something else updates
+
+    @classmethod
+    def from_options(cls, module: nn.Module, run: Training, dtype: torch.dtype) -> AdamW:
+        """See `FromOptions`."""
+        return cls(module, run.beta2, run.weight_decay)
 
     def __post_init__(self) -> None:
         for name, parameter in self.module.named_parameters():

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from nlptools.configs import Training
 from nlptools.training.engine.optimizers import Optimizer
 
 
@@ -15,6 +16,11 @@ class SGD(Optimizer):
 
     def __init__(self, module: nn.Module, weight_decay: float = 0.0) -> None:
         self.module, self.weight_decay, self.steps = module, weight_decay, 0
+
+    @classmethod
+    def from_options(cls, module: nn.Module, run: Training, dtype: torch.dtype) -> SGD:
+        """See `FromOptions`."""
+        return cls(module, run.weight_decay)
 
     @torch.no_grad()
     def step(self, rate: float, scale: float = 1.0, factors: Mapping[str, float] | None = None) -> None:
@@ -56,6 +62,11 @@ class AveragedSGD(SGD):
         self.other: dict[
             str, Tensor
         ] = {}  # the averages, or in their place the last weights while the model has the averages
+
+    @classmethod
+    def from_options(cls, module: nn.Module, run: Training, dtype: torch.dtype) -> AveragedSGD:
+        """See `FromOptions`."""
+        return cls(module, run.weight_decay, run.asgd_patience)
 
     @torch.no_grad()
     def step(self, rate: float, scale: float = 1.0, factors: Mapping[str, float] | None = None) -> None:

@@ -1,16 +1,22 @@
-"""Learning rates by hand."""
+"""Learning rates by hand, and what an optimizer takes."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from toy_optimizer import TOY
 
-from nlptools.configs import Training
+from nlptools.configs import Compute, Training
+from nlptools.configs.lm import TrainLM
+from nlptools.configs.optimizers import OPTIMIZERS
+from nlptools.files.artifacts import load_tensors
 from nlptools.training.engine.optimizers import AdamW
 from nlptools.training.engine.schedules import learning_rate
+from nlptools.training.language_model import train_lm
 from nlptools.training.objective import Objective
 
 
@@ -58,3 +64,20 @@ def test_an_objective_is_trained_by_adamw_at_one_rate_unless_it_says_otherwise()
     optimizer = objective.optimizer(Training(output="", beta2=0.9, weight_decay=0.3))
     assert isinstance(optimizer, AdamW) and (optimizer.beta2, optimizer.weight_decay) == (0.9, 0.3)
     assert objective.rates(1.5) is None and objective.carry() == {}
+
+
+def test_a_new_optimizer_is_one_file_and_one_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It trains, and a run that was stopped ends with the same weights, bit for bit."""
+    monkeypatch.setitem(OPTIMIZERS, TOY.name, TOY)
+    text, vocab = tmp_path / "text.txt", tmp_path / "vocab.tsv"
+    text.write_text("the cat sees the dog\nthe dog sees the cat\n" * 8)
+    vocab.write_text("".join(f"{token}\n" for token in ["<unk>", "<eos>", *sorted({*text.read_text()} - {"\n"})]))
+    settings = TrainLM(arch="rnn", hidden=8, layers=1, context=8, tokenizer="char", vocab=str(vocab), dropout=0.1)
+    run = Training(output="", optimizer="toy", batch_size=2, lr=0.02, schedule="constant")
+    for name, steps in (("once", 6), ("twice", 3), ("twice", 6)):
+        part = replace(run, output=str(tmp_path / name), steps=steps)
+        train_lm([str(text)], settings, part, Compute(device="cpu", precision="fp32", threads=1))
+    first, second = (load_tensors(tmp_path / name / "model.safetensors") for name in ("once", "twice"))
+    assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+    state = load_tensors(tmp_path / "twice/checkpoints/step-000006/state.safetensors")
+    assert any(name.startswith("optimizer.momentum.") for name in state)

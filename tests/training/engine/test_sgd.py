@@ -73,9 +73,9 @@ def test_averages_are_those_of_torch() -> None:
         ({"optimizer": "asgd"}, "--optimizer asgd needs --valid"),
         ({"schedule": "plateau"}, "--schedule plateau needs --valid"),
         ({"optimizer": "sgd", "lr": 20.0}, "--lr 20 times --weight-decay 0.1 is 2, expected less than 1"),
-        ({"optimizer": "asgd", "valid": "v", "average": 3}, "--average does not go with --optimizer asgd"),
+        ({"optimizer": "asgd", "valid": "v", "average": 3}, "--average cannot be combined with --optimizer asgd"),
     ],
 )
-def test_options_that_do_not_go_together(options: dict[str, object], message: str, tmp_path: Path) -> None:
+def test_options_that_cannot_be_combined(options: dict[str, object], message: str, tmp_path: Path) -> None:
     with pytest.raises(errors.UsageError, match=message):
         Training(output=str(tmp_path), **options).check()  # type: ignore[arg-type]
