@@ -20,11 +20,11 @@ TYPE_CHECKING = False  # that of `typing`, whose import would take longer than a
 if TYPE_CHECKING:
     from typing import Any
 
+    from nlptools.converters.onnx_export import export as export_onnx
     from nlptools.inference.description import describe as describe
     from nlptools.inference.embedding.text_embedder import TextEmbedder as TextEmbedder
     from nlptools.inference.language_model import LanguageModel as LanguageModel
     from nlptools.inference.loading import load as load
-    from nlptools.inference.onnx_export import export as export_onnx
     from nlptools.inference.prediction import Predictor as Predictor
     from nlptools.inference.translation import Translator as Translator
     from nlptools.metrics.evaluation import evaluate as evaluate
@@ -59,7 +59,7 @@ _WHERE = {
     "describe": "nlptools.inference.description:describe",
     "evaluate": "nlptools.metrics.evaluation:evaluate",
     "evaluate_vectors": "nlptools.vectors.evaluation:evaluate",
-    "export_onnx": "nlptools.inference.onnx_export:export",
+    "export_onnx": "nlptools.converters.onnx_export:export",
     "extract": "nlptools.text.extraction:extract",
     "finetune": "nlptools.training.finetuning.finetune:finetune",
     "load": "nlptools.inference.loading:load",

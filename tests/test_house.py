@@ -39,11 +39,11 @@ LEVELS = (
     ("batches", "bundle"),
     ("tasks",),
     ("inference",),
-    ("training",),
+    ("training", "serving", "converters"),
     ("cli",),
     ("__main__",),
 )
-TORCH_ROOMS = {"compute", "layers", "models", "bundle", "tasks", "inference", "training"}
+TORCH_ROOMS = {"compute", "layers", "models", "bundle", "tasks", "inference", "training", "converters"}
 
 # What may stand only in these files ("" is nowhere). A folder ends with a slash.
 NAMES = {
@@ -71,7 +71,7 @@ MODULES = {
     "pyarrow": ("formats/records.py",),
     "jinja2": ("text/template_worker.py",),
     "umap": ("vectors/maps/reduction.py",),
-    **dict.fromkeys(("onnx", "onnxscript", "onnxruntime"), ("inference/onnx_export.py",)),
+    **dict.fromkeys(("onnx", "onnxscript", "onnxruntime"), ("converters/onnx_export.py",)),
     **dict.fromkeys(("pickle", "cPickle", "joblib", "dill", "shelve", "marshal", "cloudpickle"), ()),
 }
 WORDS = {"allow_pickle": (), ".splitlines(": ()}

@@ -73,7 +73,7 @@ def command(source: str, target: str, convert: Convert, common: Common) -> None:
 
     is_bundle = os.path.isfile(os.path.join(source, "config.json"))
     if os.path.isdir(source) and not is_bundle and glob.glob(os.path.join(glob.escape(source), "*.hdf5")):
-        from nlptools.inference import allennlp
+        from nlptools.converters import allennlp
 
         convert.check_model()
         allennlp.convert(source, target, force=convert.force)

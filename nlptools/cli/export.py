@@ -40,6 +40,6 @@ def command(model: str, export: Export, common: Common) -> None:
     one of these. The graph is compared with the model on batches of several sizes before the file gets its name. Needs the
     packages onnx and onnxscript, and onnxruntime for the comparison (the extra onnx).
     """
-    from nlptools.inference.onnx_export import export as export_onnx
+    from nlptools.converters.onnx_export import export as export_onnx
 
     export_onnx(model, export)

@@ -17,9 +17,10 @@ from nlptools.configs.seq2seq import Translate
 
 if TYPE_CHECKING:
     from nlptools.files.streams import Block, Output
-    from nlptools.formats.completions import Prompting, Request
+    from nlptools.inference.generation.requests import Request
     from nlptools.inference.language_model import LanguageModel
     from nlptools.inference.translation import Translator
+    from nlptools.serving.completions import Prompting
 
 Item = TypeVar("Item")
 
@@ -239,7 +240,7 @@ def _items(block: Block, json_input: bool, key: str, check: Callable[[str], None
 
 def _reader(loaded: LanguageModel, chat: str, generate: Generate) -> Callable[[Block], Iterator[list[Request]]]:
     """What makes requests of lines; `chat`: where the chat template is."""
-    from nlptools.formats.completions import Prompting
+    from nlptools.serving.completions import Prompting
     from nlptools.text import chat_templates
 
     render = chat_templates.renderer(chat, loaded.tokenizer) if generate.json_input else None
@@ -258,7 +259,8 @@ def _requests(
     """
     from nlptools.errors import DataError
     from nlptools.files.line_records import parse_json_object
-    from nlptools.formats.completions import Request, requests
+    from nlptools.inference.generation.requests import Request
+    from nlptools.serving.completions import requests
 
     for number, line in enumerate(block.lines, block.start):
         asked = [Request(line, generate, {"prompt": line})]
@@ -287,7 +289,7 @@ def _continue(
     loaded: LanguageModel, lines: list[list[Request]], generate: Generate, seed: int, first: int, out: Output
 ) -> None:
     from nlptools.files.line_records import escape
-    from nlptools.formats.completion_answers import batch_line
+    from nlptools.serving.completion_answers import batch_line
 
     if generate.stream:
         ((asked,),) = lines

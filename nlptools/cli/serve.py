@@ -64,6 +64,6 @@ def command(model: str, serve: Serve, compute: Compute, common: Common) -> None:
     unless --host says otherwise; it knows no passwords. SIGINT or SIGTERM ends it after the answers in hand. Needs the extra
     `serve`.
     """
-    from nlptools.inference.serving.server import run
+    from nlptools.serving.server import run
 
     run(model, serve, compute)

@@ -20,7 +20,6 @@ from nlptools.configs.scoring import Score
 from nlptools.corpora import token_file
 from nlptools.errors import DataError, shown
 from nlptools.files.streams import Block
-from nlptools.formats.completions import Request
 from nlptools.formats.examples import Place
 from nlptools.inference import adaptation, likelihoods, scoring
 from nlptools.inference.generation import automaton, decoding
@@ -28,6 +27,7 @@ from nlptools.inference.generation.continuation import limit, readable
 from nlptools.inference.generation.generated import Generated, as_text, continuation_text, text_ids
 from nlptools.inference.generation.matching import Spelling, TextConstraint
 from nlptools.inference.generation.pieces import OnText, Pieces
+from nlptools.inference.generation.requests import Request
 from nlptools.inference.generation.stop_texts import TextWatch
 from nlptools.inference.likelihoods import Likelihood
 from nlptools.inference.line_score import LineScore, token_name

@@ -13,9 +13,9 @@ from tiny_bundles import bytes_bundle
 
 from nlptools.configs import Compute
 from nlptools.configs.serve import Serve
-from nlptools.inference.serving.app import application
-from nlptools.inference.serving.service import Service
-from nlptools.inference.serving.worker import Worker
+from nlptools.serving.app import application
+from nlptools.serving.service import Service
+from nlptools.serving.worker import Worker
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 PARTS = [{"type": "text", "text": "gr"}, {"type": "text", "text": "ün"}]

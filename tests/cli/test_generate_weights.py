@@ -16,7 +16,7 @@ from nlptools.compute.kernels import int8
 from nlptools.configs import Compute
 from nlptools.configs.generation import Generate
 from nlptools.configs.serve import Serve
-from nlptools.inference.serving.service import Service
+from nlptools.serving.service import Service
 
 pytestmark = pytest.mark.skipif(not int8.available(), reason="no products in 8 bits for this processor")
 GREEDY = ("--temperature", 0, "--max-new-tokens", 8, "--threads", 1)

@@ -12,7 +12,7 @@ from tiny_bundles import bytes_bundle
 
 from nlptools.configs import Compute
 from nlptools.configs.serve import Serve
-from nlptools.inference.serving.service import Service
+from nlptools.serving.service import Service
 
 SHORT = ("--max-new-tokens", 3)
 

@@ -8,10 +8,10 @@ from itertools import pairwise
 
 from nlptools.bundle import Bundle
 from nlptools.configs.generation import Generate
-from nlptools.formats.completion_pieces import Piece
 from nlptools.inference.generation.continuation import Continuation
 from nlptools.inference.generation.pieces import Pieces
 from nlptools.inference.generation.stop_texts import stop_at, token_ends
+from nlptools.inference.generation.token_pieces import Piece
 from nlptools.inference.line_score import token_name
 
 

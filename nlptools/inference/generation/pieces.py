@@ -13,10 +13,10 @@ from torch import Tensor
 from nlptools.bundle import Bundle
 from nlptools.compute.backend import Backend
 from nlptools.configs.generation import Generate
-from nlptools.formats.completion_pieces import Piece, Spelled
 from nlptools.inference import scoring
 from nlptools.inference.generation.continuation import Continuation
 from nlptools.inference.generation.stop_texts import Growth, OnGrowth
+from nlptools.inference.generation.token_pieces import Piece, Spelled
 from nlptools.inference.line_score import token_name
 from nlptools.layers.output import OutputHead
 from nlptools.models.contract import LanguageModel

@@ -16,8 +16,8 @@ from tiny_bundles import bytes_bundle, words_bundle
 import nlptools
 from nlptools.configs.generation import Generate
 from nlptools.errors import UsageError
-from nlptools.formats.completions import Request
 from nlptools.inference.generation.automaton import DEAD, TextAutomaton, TokenAutomaton, Trie
+from nlptools.inference.generation.requests import Request
 
 PATTERNS = [
     *(r"a*b", r"(ab|ba){1,2}", r"[^a]+", r"é+|b", r".{2}", r"(?i:B)a?", r"a\nb|ab", r"[é-ü]*"),

@@ -12,9 +12,9 @@ import nlptools
 from nlptools import bundle
 from nlptools.configs import Compute
 from nlptools.configs.generation import Generate
-from nlptools.formats.completion_answers import response
-from nlptools.formats.completions import Request
+from nlptools.inference.generation.requests import Request
 from nlptools.inference.language_model import LanguageModel
+from nlptools.serving.completion_answers import response
 from nlptools.text import huggingface, learning
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.pieces import SentencePiece

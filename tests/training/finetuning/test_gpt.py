@@ -19,9 +19,9 @@ from nlptools.configs.embed import Embed
 from nlptools.configs.export import Export
 from nlptools.configs.generation import Generate
 from nlptools.configs.layers import layers
+from nlptools.converters.onnx_export import export
 from nlptools.errors import BundleError, UsageError
 from nlptools.inference.embedding.text_embedder import TextEmbedder
-from nlptools.inference.onnx_export import export
 from nlptools.models import registry
 from nlptools.models.language.gpt import GPTConfig
 from nlptools.models.tasks.gpt import GPTWithHeads

@@ -26,11 +26,11 @@ from nlptools.configs import duration, size
 from nlptools.configs.generation import Generate
 from nlptools.configs.serve import Serve
 from nlptools.errors import NlptoolsError, shown
-from nlptools.formats import completion_keys, completions
-from nlptools.inference.serving.answers import Answer
-from nlptools.inference.serving.errors import JsonErrors, error_object
-from nlptools.inference.serving.service import EMBED, Service
-from nlptools.inference.serving.worker import Busy, Job, OnText, Worker
+from nlptools.serving import completion_keys, completions
+from nlptools.serving.answers import Answer
+from nlptools.serving.errors import JsonErrors, error_object
+from nlptools.serving.service import EMBED, Service
+from nlptools.serving.worker import Busy, Job, OnText, Worker
 
 GRACE = 2.0  # seconds in which an answer that ran out of time is cut short and sent
 _POLL = 0.5  # seconds between two looks whether the client is still there

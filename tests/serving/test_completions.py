@@ -10,9 +10,11 @@ import pytest
 
 from nlptools.configs.generation import Generate
 from nlptools.errors import DataError
-from nlptools.formats.completion_answers import ChoiceStream, batch_line, response
-from nlptools.formats.completion_pieces import Piece, Spelled, chat_scores, completion_scores
-from nlptools.formats.completions import Prompting, Request, request, requests
+from nlptools.inference.generation.requests import Request
+from nlptools.inference.generation.token_pieces import Piece, Spelled
+from nlptools.serving.completion_answers import ChoiceStream, batch_line, response
+from nlptools.serving.completion_pieces import chat_scores, completion_scores
+from nlptools.serving.completions import Prompting, request, requests
 
 # " é!", the é in two tokens, and the end of the text
 TOKENS = [

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from nlptools.formats.completion_pieces import Piece, chat_scores, completion_scores
-from nlptools.formats.completions import Request
+from nlptools.inference.generation.requests import Request
+from nlptools.inference.generation.token_pieces import Piece
+from nlptools.serving.completion_pieces import chat_scores, completion_scores
 
 
 class Output(Protocol):

@@ -15,7 +15,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from nlptools.inference.serving.errors import error_object
+from nlptools.serving.errors import error_object
 
 
 class Connection(H11Protocol):

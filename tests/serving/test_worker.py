@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from nlptools.inference.serving.worker import Busy, Job, Worker
+from nlptools.serving.worker import Busy, Job, Worker
 
 SOON = 5.0
 

@@ -15,8 +15,9 @@ from nlptools.configs import LARGEST_SEED, bounds
 from nlptools.configs.generation import Generate
 from nlptools.configs.serve import Serve
 from nlptools.errors import DataError, UsageError, shown
-from nlptools.formats import completion_keys, json_schemas
-from nlptools.formats.completion_keys import OPTIONS
+from nlptools.inference.generation.requests import Request
+from nlptools.serving import completion_keys, json_schemas
+from nlptools.serving.completion_keys import OPTIONS
 
 _TEXTS = ("stop", "force_words", "ban_words")
 _FIELDS = {each.name: each for each in fields(Generate)}
@@ -32,18 +33,6 @@ class Render(Protocol):
     @property
     def end(self) -> str: ...
     def __call__(self, messages: Sequence[Mapping[str, Any]], /) -> str: ...
-
-
-@dataclass(frozen=True)
-class Request:
-    """A prompt with the options for its continuation."""
-
-    prompt: str
-    settings: Generate
-    record: dict[str, Any]  # the JSON object of its line
-    seed: int | None = None  # its own seed
-    chat: bool = False  # whether it is a conversation
-    ids: tuple[int, ...] | None = None  # the tokens of its prompt, if they were given as numbers
 
 
 @dataclass(frozen=True)

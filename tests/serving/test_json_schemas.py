@@ -13,8 +13,8 @@ import pytest
 
 from nlptools.errors import UsageError
 from nlptools.formats.integer_ranges import integers
-from nlptools.formats.json_schemas import pattern, response_pattern
 from nlptools.inference.generation.automaton import DEAD, TextAutomaton
+from nlptools.serving.json_schemas import pattern, response_pattern
 
 PERSON = {
     "title": "Person",

@@ -21,8 +21,8 @@ from nlptools.configs import Compute
 from nlptools.configs.embed import Embed
 from nlptools.configs.export import Export
 from nlptools.configs.layers import layers
+from nlptools.converters import onnx_export
 from nlptools.errors import CheckFailed, OutputError, Unavailable, UsageError
-from nlptools.inference import onnx_export
 from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
 from nlptools.tasks import outputs
 from nlptools.tasks import task as tasks

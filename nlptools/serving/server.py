@@ -27,12 +27,12 @@ def run(path: str, settings: Serve, compute: Compute) -> None:
     try:
         import uvicorn
 
-        from nlptools.inference.serving.app import GRACE, application
-        from nlptools.inference.serving.connections import Connection
+        from nlptools.serving.app import GRACE, application
+        from nlptools.serving.connections import Connection
     except ImportError as error:
         raise Unavailable(f"serve needs the package {error.name}", extra="serve") from error
-    from nlptools.inference.serving.service import Service
-    from nlptools.inference.serving.worker import Worker
+    from nlptools.serving.service import Service
+    from nlptools.serving.worker import Worker
 
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:  # before the model is read, which takes longer

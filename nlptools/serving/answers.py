@@ -7,10 +7,10 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from nlptools.formats import completion_answers
-from nlptools.formats.completion_answers import ChoiceStream, Output, finish_reason
-from nlptools.formats.completion_pieces import Piece
-from nlptools.formats.completions import Request
+from nlptools.inference.generation.requests import Request
+from nlptools.inference.generation.token_pieces import Piece
+from nlptools.serving import completion_answers
+from nlptools.serving.completion_answers import ChoiceStream, Output, finish_reason
 
 
 class Answer:

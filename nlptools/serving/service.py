@@ -13,18 +13,18 @@ from nlptools.configs.embed import Embed
 from nlptools.configs.generation import Generate
 from nlptools.configs.serve import Serve
 from nlptools.errors import UsageError, display
-from nlptools.formats import completions
-from nlptools.formats.completion_pieces import Piece
 from nlptools.inference.embedding.contract import Embedder
 from nlptools.inference.embedding.text_embedder import TextEmbedder
 from nlptools.inference.embedding.word_embedder import WordEmbedder
 from nlptools.inference.generation import folder_settings
 from nlptools.inference.generation.generated import Generated
+from nlptools.inference.generation.token_pieces import Piece
 from nlptools.inference.language_model import LanguageModel
 from nlptools.inference.loading import load
 from nlptools.inference.ngram_scorer import NGramScorer
 from nlptools.inference.quantization import quantize
-from nlptools.inference.serving.worker import Job
+from nlptools.serving import completions
+from nlptools.serving.worker import Job
 from nlptools.text import chat_templates
 
 EMBED = "embed"  # the key of jobs that embed; those that generate have their settings as key

@@ -20,10 +20,10 @@ from tiny_bundles import words_bundle
 from nlptools.configs import Compute
 from nlptools.configs.generation import Generate
 from nlptools.configs.serve import Serve
-from nlptools.formats.completions import Prompting, request
-from nlptools.inference.serving.app import application
-from nlptools.inference.serving.service import Service
-from nlptools.inference.serving.worker import Job, Worker
+from nlptools.serving.app import application
+from nlptools.serving.completions import Prompting, request
+from nlptools.serving.service import Service
+from nlptools.serving.worker import Job, Worker
 
 LOCAL = "http://127.0.0.1"
 GREEDY = {"temperature": 0, "max_tokens": 6}

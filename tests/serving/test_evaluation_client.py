@@ -17,9 +17,9 @@ from starlette.testclient import TestClient
 from nlptools.configs import Compute
 from nlptools.configs.serve import Serve
 from nlptools.inference.language_model import LanguageModel
-from nlptools.inference.serving.app import application
-from nlptools.inference.serving.service import Service
-from nlptools.inference.serving.worker import Worker
+from nlptools.serving.app import application
+from nlptools.serving.service import Service
+from nlptools.serving.worker import Worker
 
 PAIRS = [
     ("the cat sat", " on the mat"),

@@ -1,0 +1,1 @@
+"""Foreign models to ours, and ours to foreign ones, where this needs another library."""

@@ -1,0 +1,20 @@
+"""Requests for text: a prompt with its own options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from nlptools.configs.generation import Generate
+
+
+@dataclass(frozen=True)
+class Request:
+    """A prompt with the options for its continuation."""
+
+    prompt: str
+    settings: Generate
+    record: dict[str, Any]  # the JSON object of its line
+    seed: int | None = None  # its own seed
+    chat: bool = False  # whether it is a conversation
+    ids: tuple[int, ...] | None = None  # the tokens of its prompt, if they were given as numbers

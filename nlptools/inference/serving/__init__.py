@@ -1,1 +1,0 @@
-"""Answers over HTTP: requests, a queue in front of one model, the web application."""
