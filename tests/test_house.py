@@ -308,7 +308,7 @@ def test_a_command_and_its_line_in_the_list_agree():
         command = pages.load(name)
         assert (command.help or "").split("\n")[0] == COMMANDS[name][1]
         assert COMMANDS[name][1].endswith("."), name
-        assert command.examples or name == "help"
+        assert command.page.examples or name == "help"
         assert set(command.exit_codes) <= set(pages.EXIT_STATUS), name
 
 

@@ -128,7 +128,7 @@ def unknown(line: str) -> list[str]:
 def test_examples_of_manual_pages(name: str) -> None:
     if name == "help":
         return
-    examples = command(name).examples
+    examples = command(name).page.examples
     assert examples, "a manual page without examples"
     for _, line in examples:
         assert any(call[0] == name for call in calls(line)), line

@@ -21,42 +21,8 @@ if TYPE_CHECKING:
     Align,
     Written,
     Precision,
-    formats="""SOURCE, TARGET and the outputs are word vectors in any format of nlptools-convert(1), named as there; standard
-output is word2vec. --both writes both languages to one table, a word of SOURCE and one of TARGET in turn, in which
-nlptools-neighbors(1) finds words of one language for words of the other. N-grams of fastText are not written.
-
-A dictionary has a word of SOURCE and a word of TARGET per line, separated by a tab or by spaces (MUSE's format); a word
-with several translations has several lines. Pairs of words that are not both among the first --restrict words are left out
-and counted on standard error. Case matters.
-
-The rotation is the orthogonal matrix that brings the vectors of the dictionary's words nearest to those of their
-translations (Schoenemann 1966; Xing et al. 2015, N15-1104), after --normalize (Artetxe et al. 2016, D16-1250). Outputs are
-normalized. With --normalize center, compare them with the normalized vectors of TARGET, from --both or --target-output;
-with unit and none, the original file of TARGET will do, since cosines do not depend on lengths. --refine adds pairs of
-words that are each other's nearest by CSLS among the first 15,000 of each side (Conneau et al. 2018, arXiv 1710.04087), and
-solves again. It helps with small or guessed dictionaries, such as words spelled alike, but not with good ones, and it may
-add held-out words.
-
-Precision at 1, 5 and 10 is the share of words with a translation among that many nearest words of TARGET, of which the
-first --restrict are candidates; words without vector, or without a translation that has one, are not counted. csls reduces
-the similarity of words that are near to everything (Conneau et al., k=10), cosine is the plain similarity. The values are
-on standard error; --report writes them as nlptools-evaluate(1) does, one per line: name, value, number of words, unit,
-signature, separated by tabs, with --confidence the mean of the resamples and half the width of the interval; or JSON.""",
-    examples=(
-        ("Two languages in one table, and the nearest words in both:",
-         "nlptools align-vectors wiki.de.vec wiki.en.vec -d de-en.txt --both de:,en: -o both/\n"
-         "echo de:hund | nlptools neighbors both/"),
-        ("Its precision on held-out words of the dictionary:",
-         "nlptools align-vectors de.txt en.txt -d de-en.txt --held-out 1000 --confidence -o /dev/null"),
-        ("The test set of MUSE:",
-         "nlptools align-vectors wiki.es.vec wiki.en.vec -d es-en.0-5000.txt --test es-en.5000-6500.txt -o es.npy "
-         "--report -"),
-        ("Without a dictionary, from words spelled alike:",
-         "comm -12 <(tail -n +2 de.txt | cut -d' ' -f1 | sort) <(tail -n +2 en.txt | cut -d' ' -f1 | sort) |\n"
-         "awk 'length > 3 { print $1, $1 }' | nlptools align-vectors de.txt en.txt -d - --refine 5 -o de/"),
-    ),
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
-)  # fmt: skip
+)
 @click.argument("source", type=click.Path())
 @click.argument("target", type=click.Path())
 def command(source: str, target: str, align: Align, written: Written, precision: Precision, common: Common) -> None:

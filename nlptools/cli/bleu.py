@@ -24,38 +24,6 @@ from nlptools.errors import CheckFailed, UsageError
     Ter,
     Significance,
     Report,
-    formats=(
-        "References and translations are text, one segment per line, detokenized unless --tokenize none is given; "
-        "line n of each belongs to line n of all others. The output is one line for each metric: name and signature, "
-        "which records how the score was computed, the score, and for BLEU the precisions by order of n-grams, the brevity "
-        "penalty, the ratio of the lengths, and the lengths in tokens. Several systems give a table on a terminal, and "
-        "otherwise a line for each system and metric, without header, with columns separated by tabs: file, metric, score, "
-        "signature; with --paired-bs the mean over the resamples and half the width of the 95% interval; and with a test "
-        "the p-value, empty for the baseline. --verbose writes to standard error how BLEU comes about: the n-grams that match, "
-        "their precisions and the mean of these, and the brevity penalty. With several "
-        "references an n-gram may match any of them; chrF takes the best reference, TER the nearest. Files of "
-        "--statistics have a line that describes the metric, a line with the names of the columns, and a line of "
-        "numbers for each segment; --merge scores the sum of any number of them.\n\n"
-        "BLEU: Papineni et al. 2002 (P02-1040), from 0 to 100. chrF: Popovic 2015 (W15-3049), chrF++ with "
-        "--chrf-word-order 2: Popovic 2017 (W17-4770), from 0 to 100. TER: Snover et al. 2006, edits per 100 words of "
-        "the reference, lower is better. Intervals: Koehn 2004 (W04-3250). Randomization: Riezler and Maxwell 2005 "
-        "(W05-0908). Scores, signatures and random draws equal those of sacrebleu 2.6, including its quirks: a perfect match "
-        "may print as 100.00000000000004 with enough digits, --lowercase comes before the tokenizer, zh splits the same "
-        "ranges of characters. But lines end at a line feed only, and unequal numbers of lines are an error."
-    ),
-    examples=(
-        ("Score translations against one reference", "nlptools bleu ref.txt < hyp.txt"),
-        ("Against two references, compressed", "nlptools bleu ref.a.txt.gz ref.b.txt.gz -i hyp.txt"),
-        (
-            "BLEU and chrF++ with 95% intervals",
-            "nlptools bleu ref.txt -i hyp.txt -m bleu chrf --chrf-word-order 2 --confidence",
-        ),
-        ("Are two systems better than a baseline?", "nlptools bleu ref.txt -i base.txt a.txt b.txt --paired-bs"),
-        ("Only the number, with two decimals", "nlptools bleu ref.txt -i hyp.txt --score-only --width 2"),
-        ("Count on one machine, score on another", "nlptools bleu ref.1.txt -i hyp.1.txt --statistics 1.tsv"),
-        ("Score the parts together", "nlptools bleu --merge 1.tsv 2.tsv"),
-        ("Stop a script when quality drops", "nlptools bleu ref.txt -i hyp.txt --fail-under 27.5 || exit 1"),
-    ),
     exit_codes=(0, 1, 2, 65, 66, 73, 74, 130, 141, 143),
 )
 @click.argument("references", nargs=-1, metavar="REF...", type=click.Path(path_type=str))

@@ -27,22 +27,6 @@ EXPECTED = 'a line such as {"content": "Who are you?"}'  # on a pipe
     Compute,
     Lines,
     opens_models=True,
-    formats="""On a terminal: a line is a message, and the answer is written as it is generated. /reset begins a new conversation,
-/save FILE writes this one as JSON lines with "role" and "content", and /quit leaves.
-
-On a pipe, and with files: input is JSON lines with the message of the user under "content"; output is one JSON object for
-each, with "role", "content" and "finish" (eos, stop, length). A line {"reset": true} begins a new conversation, and has no
-output.
-
-A conversation that fits in the context of the model is read whole. When it outgrows the context, the oldest questions and answers
-leave it, and are counted; the system message stays. --strict refuses instead.""",
-    examples=(
-        ("Talk to a model on a terminal:", "nlptools chat smollm-instruct/"),
-        (
-            "Ask two questions of a conversation:",
-            'printf \'{"content": "%s"}\\n\' "Who are you?" "Since when?" | nlptools chat smollm-instruct/',
-        ),
-    ),
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
 )
 @click.argument("model", type=click.Path())

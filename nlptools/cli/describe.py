@@ -13,14 +13,6 @@ from nlptools.configs.describe import Describe
     "describe",
     Describe,
     opens_models=True,
-    formats="One line per property: name, tab, value; or, with --to json, one JSON object.",
-    examples=(
-        ("Architecture and training of a model:", "nlptools describe lm/"),
-        ("Task, labels and validation metric of a fine-tuned model:", "nlptools describe classifier/ | grep ^task"),
-        ("Size and dimensions of word vectors:", "nlptools describe --to json vectors.txt"),
-        ("Size and special tokens of a tokenizer:", "nlptools describe pieces.model"),
-        ("A check of the files in a script:", "nlptools describe -q lm/ > /dev/null && echo intact"),
-    ),
     exit_codes=(0, 2, 66, 74, 78),
 )
 @click.argument("model", type=click.Path())

@@ -20,39 +20,6 @@ from nlptools.errors import UsageError
     Compute,
     Lines,
     opens_models=True,
-    formats="""The output has one vector for each input line, in order; an empty line has the vector of the model's special
-tokens. npy: one numpy array, whose header is completed at the end; on a pipe, consecutive
-arrays, one for every window of lines, which neighbors and project read as one. jsonl: {"text", "embedding"} on each line. tsv:
-the line and its numbers, separated by tabs. word2vec: the text format of word2vec. --unit token writes {"text", "tokens",
-"vectors"} for each line, --unit word {"text", "words", "vectors"}; as npy, the vectors of all lines are in one array, and
---index FILE has a line for each vector: line number, number of the token or word in its line (both from 1), and the token or
-word, separated by tabs. Special tokens are left out. hdf5, the layout of `allennlp elmo`: a dataset for each line, named by its
-number from 0, (words, dimensions) or with --layers all (layers, words, dimensions), and sentence_to_index, a JSON object from
-lines to numbers; it needs the extra nlptools[hdf5]. --pairs writes a cosine from -1 to 1 per line, and an empty line for an
-empty one.""",
-    examples=(
-        ("Write vectors of lines for numpy:", "nlptools embed minilm/ sentences.txt -o sentences.npy"),
-        (
-            "Write vectors to search by meaning, with any text as query:",
-            "nlptools embed minilm/ notes.txt -o notes.npy && nlptools neighbors notes.npy --lines notes.txt"
-            " --model minilm/",
-        ),
-        ("Draw a map of lines:", "nlptools embed minilm/ lines.txt --to jsonl | nlptools project - -o map.html"),
-        (
-            "Write vectors of words, the concatenation of the last four layers:",
-            "nlptools embed bert/ --unit word --layers concat:-4: --to jsonl < lines.txt",
-        ),
-        (
-            "Write all layers of an ELMo for each word, as `allennlp elmo` does:",
-            "nlptools embed elmo/ --unit word --layers all --to hdf5 -o lines.hdf5 lines.txt",
-        ),
-        (
-            "Rate how similar two texts are, and compare with the ratings of people:",
-            "cut -f 1,2 sts.tsv | nlptools embed minilm/ --pairs > cosines; "
-            "cut -f 3 sts.tsv | nlptools evaluate -m spearman cosines -r -",
-        ),
-        ("Average word vectors:", "nlptools embed vectors.txt lines.txt --to tsv"),
-    ),
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
 )
 @click.argument("model", type=click.Path())

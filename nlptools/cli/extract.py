@@ -12,33 +12,6 @@ from nlptools.configs.extract import Extract
     "extract",
     Extract,
     Lines,
-    formats=(
-        "Input is one text per line, output its summary, one per line, in order; an empty line stays empty. In both, \\n, "
-        "\\t and \\\\ represent a line end, a tab and a backslash, as in a field of TSV.\n\n"
-        "A sentence ends at a line end; at . ! ? and ... before white space, unless the next word begins in lower case or "
-        "the period belongs to an abbreviation or to initials; and at the full stops of Chinese and Japanese. The sentences "
-        "of a summary keep the order of the text and are separated by spaces; white space inside a sentence becomes one "
-        "space.\n\n"
-        "textrank is PageRank on a graph of sentences. Sentences that share words are neighbors; the weight is the number of "
-        "shared words over the sum of the logarithms of both lengths. Between equal scores the earlier sentence wins. Time "
-        "and memory grow with the square of the number of sentences in one text, not with the number of texts."
-    ),
-    examples=(
-        ("The most central sentence of each text", "nlptools extract < texts.txt > summaries.txt"),
-        (
-            "The first three sentences: a strong baseline for news",
-            "nlptools extract --method lead --sentences 3 news.txt",
-        ),
-        (
-            "Score a baseline on lines of source, tab, summary",
-            "cut -f 2 test.tsv > gold.txt\n"
-            "cut -f 1 test.tsv | nlptools extract | nlptools evaluate -m rouge1,rouge2,rougeL -r gold.txt",
-        ),
-        (
-            "A whole file as one text",
-            'awk \'{ gsub(/\\\\/, "&&"); printf "%s\\\\n", $0 }\' report.txt | nlptools extract --sentences 5',
-        ),
-    ),
     exit_codes=(0, 2, 65, 66, 73, 74, 130, 141, 143),
 )
 @filter_inputs

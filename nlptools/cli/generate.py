@@ -32,41 +32,6 @@ Item = TypeVar("Item")
     Compute,
     Lines,
     opens_models=True,
-    formats=r"""Input is one prompt or source per line; output is one line for each, in order, with its continuation or
-translation. An empty source has an empty output. Newlines, tabs and backslashes in an output are written as \n, \t and \\.
-Several outputs of one input are written on one line, separated by tabs. --to jsonl writes a JSON object per line: "prompt" and
-"continuations", or "source" and "translations", each with "text", "finish" (length, eos, stop, empty), "score" if it
-comes from beam search, "tokens" and "logprobs" with --logprobs (including the end-of-text token), and "alignment" with
---alignments. --json-input reads JSON objects with the text under "prompt" or "source" (and "prefix", the text that the output
-must begin with); their other keys are copied to the output. A prompt may have options of its own under the names of OpenAI's
-API (max_tokens, temperature, top_p, n, best_of, stop, seed, presence_penalty, frequency_penalty, logprobs, top_logprobs, echo)
-or the names of options here with underscores. An object with "custom_id" is a request of a file for OpenAI's batch API, with
-the prompt and its options beside it or under "body"; with --to jsonl its output line has the shape of that API. A request under
-"body" is answered as serve answers it: it may have several prompts, or token numbers, and an unknown key is an error.
---score-target writes the log-probability (nats) of each target and its number of tokens, separated by a tab.
-
-A prompt that fits in the context of the language model is read whole, whatever --max-new-tokens allows. A longer one loses its
-beginning, with a warning that counts the tokens; --strict refuses it (status 65). When prompt and continuation outgrow the
-context, the model goes on from the last half context, each time that the context is full; with --strict the text ends
-there.""",
-    examples=(
-        ("Continue a prompt:", "echo 'The import statement' | nlptools generate lm/ --top-p 0.9"),
-        (
-            "Sample three continuations, the same on every run:",
-            "nlptools generate lm/ --num-samples 3 --seed 7 < prompts.txt",
-        ),
-        ("Generate a date:", "echo 'Born on' | nlptools generate lm/ --match ' [0-9]{4}-[0-9]{2}-[0-9]{2}'"),
-        ("Write the most likely continuation as JSON:", "nlptools generate lm/ --beam 4 --to jsonl < prompts.txt"),
-        ("Translate, and score the translations:", "nlptools generate en-de/ < test.en | nlptools bleu test.de"),
-        (
-            "Write the three best translations by an ensemble of two models, with scores:",
-            "nlptools generate run1/ run2/ test.en --nbest 3 --to jsonl",
-        ),
-        (
-            "Translate one part of a job array; the same command continues after an interruption:",
-            "nlptools generate en-de/ big.en --shard 3/40 --skip-done -o big.de.03",
-        ),
-    ),
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
 )
 @click.argument("model", type=click.Path())

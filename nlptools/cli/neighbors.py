@@ -10,7 +10,7 @@ import click
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs
 from nlptools.configs import Common, Lines
-from nlptools.configs.vectors import FILES, Neighbors
+from nlptools.configs.vectors import Neighbors
 from nlptools.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -25,49 +25,6 @@ if TYPE_CHECKING:
     Neighbors,
     Lines,
     opens_models=True,
-    formats=f"""Each line is a word, or an expression: words with + and - between spaces (king - man + woman). Hyphens are part
-of words, and a word may contain spaces. A line that is in the vocabulary is always a word. Each query gives one line: the
-query, then word and similarity of each neighbor, nearest first, separated by tabs. Similarities are cosines; with
---method mul they are quotients of 3CosMul. The words of a query are not among its neighbors.
-
-Words outside the vocabulary have vectors if the file has n-grams of fastText. A query with a word without vector gives a
-line with the query alone; standard error counts them. An empty line gives an empty line.
-
---to tsv writes a line for each neighbor: number of the query, rank, number of the neighbor's line or row in VECTORS,
-similarity, word or line. The numbers begin with 1, as those of join, nl and awk do. Queries without neighbors have no line.
---to jsonl writes an object for each query: query, neighbors (a list of pairs), and unknown (a list of words) if some have no
-vector.
-
-Formats of VECTORS: {FILES}. They are described in nlptools-convert(1). Standard input (-, if the queries are in files) and
-pipes are jsonl or npy if their first byte is, else word2vec. Binary files and arrays in files are memory-mapped; with
---restrict, only the words of the queries and the first N words are read, and damage after these is not noticed.
-
-VECTORS may also be the output of nlptools-embed(1) for a text, whose lines are then the words: a query that is one of these
-lines gives the lines nearest to it. Of equal lines the first stands for all. Other queries need vectors: from --model, or,
-if nlptools-embed(1) needs options, from its output with --embedded. Use the model and the options that made VECTORS. Such
-queries are not expressions, and may be among their own neighbors. --lines FILE is the text that was embedded, whose lines
-name the rows of an array; without it, the rows of an array from a pipe are numbered from 0. --corpus FILE embeds a text and
-searches it in one command; its vectors are in a temporary file meanwhile.""",
-    examples=(
-        ("The nearest words of a word:", "echo king | nlptools neighbors vectors.bin -k 5"),
-        ("An analogy:", "echo 'king - man + woman' | nlptools neighbors glove.6B.300d.txt --method mul"),
-        ("Words that have no vector:", "nlptools neighbors vectors.vec -k 1 words.txt | awk -F'\\t' 'NF == 1'"),
-        (
-            "Search a text by meaning, with a question per line:",
-            "nlptools neighbors minilm/ --corpus notes.txt -k 5 questions.txt",
-        ),
-        (
-            "The same, with vectors that are computed once:",
-            "nlptools embed minilm/ notes.txt -o notes.npy; "
-            "nlptools neighbors notes.npy --lines notes.txt --model minilm/ -k 5 questions.txt",
-        ),
-        (
-            "With options for the queries:",
-            "nlptools embed e5/ --prompt 'query: ' --to jsonl questions.txt | nlptools neighbors notes.npy --lines notes.txt"
-            " --embedded",
-        ),
-        ("One neighbor per line, for join or a spreadsheet:", "nlptools neighbors model.bin --to tsv words.txt"),
-    ),
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
 )
 @click.argument("vectors", type=click.Path())

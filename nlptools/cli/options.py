@@ -9,7 +9,7 @@ import shlex
 import sys
 import textwrap
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -20,6 +20,9 @@ from nlptools.cli.option_types import Checked, CommaList, flat, value_type
 from nlptools.configs import Common, Lines, size
 from nlptools.errors import InputError, UsageError, display
 from nlptools.files import hub_cache, progress, streams
+
+if TYPE_CHECKING:
+    from nlptools.cli.manual.command_pages import CommandPage
 
 _SOURCES = {
     ParameterSource.COMMANDLINE: "flag",
@@ -36,9 +39,14 @@ class Command(click.Command):
     presets: Mapping[str, Mapping[str, Any]] = {}
     preset_options: tuple[str, ...] = ()
     published: str = ""
-    formats: str = ""
-    examples: tuple[tuple[str, str], ...] = ()
     exit_codes: tuple[int, ...] = (0, 2)
+
+    @property
+    def page(self) -> CommandPage:
+        """The formats and examples, which are read when a help or a manual page shows them."""
+        from nlptools.cli.manual.command_pages import command_page
+
+        return command_page(self.name or "")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta["nlptools.earlier"] = earlier = earlier_names.table(self.groups)
@@ -86,9 +94,9 @@ class Command(click.Command):
         if self.published:
             with formatter.section("Published models"):
                 formatter.write_text(self.published)
-        if self.examples:
+        if self.page.examples:
             with formatter.section("Examples"):
-                for _, lines in self.examples:
+                for _, lines in self.page.examples:
                     formatter.write(textwrap.indent(f"{lines}\n", " " * formatter.current_indent))
 
     def option_groups(self, ctx: click.Context) -> list[tuple[str, list[click.Option]]]:
@@ -111,8 +119,6 @@ def command(
     presets: Mapping[str, Mapping[str, Any]] | None = None,
     preset_options: tuple[str, ...] = ("preset",),
     opens_models: bool = False,
-    formats: str = "",
-    examples: tuple[tuple[str, str], ...] = (),
     exit_codes: tuple[int, ...] = (0, 2, 65, 66, 74, 130, 141, 143),
 ) -> Callable[[Callable[..., None]], Command]:
     """Decorator that turns a function into a command.
@@ -133,10 +139,9 @@ def command(
         result = click.command(name, cls=Command, context_settings={"help_option_names": ["--help"]})(callback)
         result.params.extend(_option(field, name) for group in groups for field in dataclasses.fields(group))
         result.params.extend([*config_files.config_options(), short_help.option()])
-        result.groups, result.formats = groups, formats
+        result.groups, result.exit_codes = groups, exit_codes
         result.published = hub_cache.PUBLISHED if opens_models else ""
         result.presets, result.preset_options = presets or {}, preset_options
-        result.examples, result.exit_codes = examples, exit_codes
         for option in result.params:
             if presets and option.name in preset_options:
                 # a required option comes on the command line, or first among the others, before any default is read

@@ -23,28 +23,8 @@ if TYPE_CHECKING:
     "phrases",
     Phrases,
     Lines,
-    formats=(
-        "Input is tokens separated by spaces or tabs, one sentence per line. Each line gives one line, in which the "
-        "words of a phrase are joined and tokens are separated by single spaces. Phrases do not cross lines. Joining "
-        "goes from left to right, and a word belongs to one phrase only. With counts n(.), the score of a pair is "
-        "(n(ab) - min_count) / (n(a) n(b)), times the number of different words and pairs (default, as gensim), or of "
-        "words (word2phrase, as the C tool); or log(p(ab) / (p(a) p(b))) / -log p(ab) (npmi). Phrases: Mikolov et al. "
-        "2013, arXiv 1310.4546; npmi: Bouma 2009.\n\n"
-        "Learning reads the whole input first, and keeps it as numbers in a temporary file (TMPDIR). With --model, "
-        "lines are written as they are read.\n\n"
-        "A MODEL has a section per pass: a line '# phrases', a tab and the settings as JSON, then lines of TOKENS "
-        "TAB COUNT. A single token is a word; tokens separated by spaces are a pair with the connectors inside it. "
-        "--threshold and --scoring may differ from those of learning."
-    ),
-    examples=(
-        ("Join phrases", "nlptools tokenize -t words --lowercase text.txt | nlptools phrases > joined.txt"),
-        ("Two passes, as with word2phrase", "nlptools phrases --scoring word2phrase --threshold 200 words.txt | "
-         "nlptools phrases --scoring word2phrase --threshold 100"),
-        ("Learn once, apply often", "nlptools phrases --connectors english --save en.phrases words.txt > joined.txt"),
-        ("Apply", "nlptools phrases --model en.phrases < more.txt"),
-    ),
     exit_codes=(0, 2, 65, 66, 73, 74, 78, 130, 141, 143),
-)  # fmt: skip
+)
 @filter_inputs
 def command(inputs: tuple[str, ...], phrases: Phrases, lines: Lines, common: Common) -> None:
     """Join words that belong together into one token, such as new_york.

@@ -17,17 +17,6 @@ from nlptools.configs.plot import METRICS, Plot
 @make_command(
     "plot",
     Plot,
-    formats=(
-        "A run is the directory of a training command, or its log.jsonl: one JSON object per report, with kind (train "
-        "or valid), step, and any numbers: loss, lr, grad_norm, tokens, tokens_per_second (or words, pairs and their speeds), "
-        "perplexity, and so on. Other keys are ignored; lines that are not JSON objects are skipped and counted. Without "
-        "--output, the curves are drawn with characters on standard output."
-    ),
-    examples=(
-        ("Look at a run in the terminal", "nlptools plot lm/"),
-        ("Compare the losses of two runs over time", "nlptools plot lm-small/ lm-large/ --metric loss --x time"),
-        ("Make a figure for a paper", "nlptools plot lm/ --metric loss -o loss.pdf --width 4 --height 3"),
-    ),
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 130, 141, 143),
 )
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=str))

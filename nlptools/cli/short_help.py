@@ -6,6 +6,8 @@ import re
 
 import click
 
+from nlptools.cli.manual.command_pages import command_page
+
 # command -> its main options; without a row, all except those that every command has
 MAIN = {
     "tokenize": "tokenizer to decode lowercase vocab sample text output force line_buffered",
@@ -45,7 +47,7 @@ def text(ctx: click.Context) -> str:
     if rows:
         with formatter.section("Main options"):
             formatter.write_dl(rows)
-    for _, lines in getattr(ctx.command, "examples", ())[:1]:
+    for _, lines in command_page(str(ctx.info_name)).examples[:1]:
         with formatter.section("Example"):
             formatter.write("".join(f"  {line}\n" for line in lines.split("\n")))
     formatter.write(f"\n{ctx.command_path} --help: all {len(options)} options\n")

@@ -12,23 +12,6 @@ from nlptools.configs.text import Split
     "split",
     Split,
     Lines,
-    formats=(
-        "Input is text, one paragraph per line; with --wrapped, a paragraph has several lines and ends at an empty line or at "
-        "the end of a file. Output is one sentence per line. An empty line stays empty.\n\n"
-        "A sentence ends at . ! ? and ... (and closing quotes, brackets and notes such as [1]) before white space, unless "
-        "the text continues in lower case or with a comma, or the period belongs to a title, an abbreviation, initials or a "
-        "number at the beginning; and at the full stops, question and exclamation marks of Chinese, Japanese, Arabic, Hindi "
-        "and related scripts. The rules prefer to miss an end. Text in scripts without sentence marks, such as Thai, is not "
-        "split."
-    ),
-    examples=(
-        ("Split paragraphs into sentences", "nlptools split < paragraphs.txt > sentences.txt"),
-        (
-            "Pretrain an encoder on books with wrapped lines; empty lines separate documents",
-            "nlptools split --wrapped books/*.txt | nlptools pretrain-bert -t pieces/ -o bert/",
-        ),
-        ("Count the sentences of a text", "nlptools split text.txt.gz | grep -c ."),
-    ),
     exit_codes=(0, 2, 65, 66, 73, 74, 130, 141, 143),
 )
 @filter_inputs

@@ -19,45 +19,6 @@ from nlptools.errors import UsageError
     Compute,
     presets=PRESETS,
     opens_models=True,
-    formats="""Input is text. By default each line is one document; --document changes that. The output is a model directory:
-config.json, model.safetensors and the tokenizer's files in the layout of Hugging Face (a transformer opens there as GPT-2, modern
-as LLaMA, with --qk-norm as Qwen3), training.json (the training record), log.jsonl (one JSON object per report), and
-manifest.json (sizes and SHA-256 sums),
-checkpoints/ and data/ (token ids, to continue from). An n-gram model (--arch ngram) is counted in one pass: model.safetensors
-holds its tables, counts.safetensors the counts (--keep-counts), and a tokenizer without --vocab gets a vocabulary of all
-tokens of the text. With --valid the saved weights are those with the lowest validation loss, otherwise the last ones; --average
-can replace them by the mean of several. An ELMo (--arch elmo) reads words as their bytes, up to 48 of each; its --valid
-perplexity is that of the mean of both directions. Nothing is written to standard output.""",
-    examples=(
-        (
-            "Train a small Transformer on a text file, with held-out text for validation:",
-            "nlptools train-lm -t pieces.model --valid held-out.txt -o lm/ train.txt",
-        ),
-        (
-            "Train from standard input for at most half an hour (status 75); the same command continues:",
-            "zcat corpus.gz | nlptools train-lm -t pieces.model --preset tiny --max-time 30m -o lm/",
-        ),
-        (
-            "Train a model of characters, line ends included, on a whole file, and continue a prompt:",
-            "nlptools build-vocab -t char -o chars.tsv input.txt\n"
-            "nlptools train-lm -t char --vocab chars.tsv --document file --preset small-char --steps 5000 -o chars input.txt\n"
-            "echo 'ROMEO:' | nlptools generate chars --max-new-tokens 200",
-        ),
-        (
-            "Train a model of bytes, which needs no vocabulary:",
-            "nlptools train-lm -t bytes --document file --preset small-char --steps 5000 -o bytes input.txt\n"
-            "echo 'ROMEO:' | nlptools generate bytes --max-new-tokens 200",
-        ),
-        (
-            "Count n-grams, with modified Kneser-Ney smoothing, into a model and an ARPA file:",
-            "nlptools train-lm --arch ngram -t words --order 3 -o trigrams --arpa trigrams.arpa train.txt\n"
-            "nlptools score trigrams --per total held-out.txt",
-        ),
-        (
-            "Train with two processes:",
-            "torchrun --nproc-per-node 2 -m nlptools train-lm -t pieces.model -o lm/ train.txt",
-        ),
-    ),
     exit_codes=(0, 2, 3, 65, 66, 69, 73, 74, 75, 78),
 )
 @inputs_argument

@@ -12,28 +12,6 @@ from nlptools.configs.sequences import Walks
     "walks",
     Walks,
     Lines,
-    formats=(
-        "Input is an edge list: per line two nodes and optionally a weight, separated by spaces or tabs, in .csv "
-        "files by commas; a node is any text without these. A first line such as source,target,weight names the "
-        "columns. Empty lines and lines that begin with # are skipped. Repeated edges are one edge; with --weighted "
-        "their weights are added. Without --weighted, third fields are ignored. A weight of 0 defines two nodes and "
-        "no edge.\n\n"
-        "The output is one walk per line: the names of its nodes, separated by single spaces. There are --walks rounds, "
-        "each with one walk from every node, in a new random order of nodes. A walk ends early at a node without "
-        "outgoing edges. The same input, options and seed give the same bytes.\n\n"
-        "With --p 1 and --q 1, each step goes to a neighbor in proportion to the weight of the edge (DeepWalk: Perozzi et "
-        "al. 2014, arXiv 1403.6652). Otherwise the weight is multiplied by 1/p for the previous node, by 1 for nodes to "
-        "which an edge leads from there, by 1/q for all others (node2vec: Grover and Leskovec 2016, arXiv 1607.00653)."
-    ),
-    examples=(
-        ("DeepWalk", "nlptools walks karate.edgelist > walks.txt"),
-        ("node2vec, walks that stay near", "nlptools walks --p 0.25 --q 4 graph.txt > walks.txt"),
-        ("A weighted, directed graph", "nlptools walks --weighted --directed --length 40 citations.tsv > walks.txt"),
-        (
-            "How often each node is visited",
-            "nlptools walks graph.txt | tr ' ' '\\n' | sort | uniq -c | sort -nr | head",
-        ),
-    ),
     exit_codes=(0, 2, 65, 66, 73, 74, 130, 141, 143),
 )
 @inputs_argument

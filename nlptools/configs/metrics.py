@@ -187,6 +187,7 @@ models can be compared only if both divide the text into the same tokens.""",
         lower_is_better=("perplexity",),
     ),
 }
+EXPLAINED = "\n\n".join(family.explained for family in FAMILIES.values())  # for the manual
 
 
 class Request(NamedTuple):

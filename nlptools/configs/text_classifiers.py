@@ -37,13 +37,12 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-def described(presets: dict[str, dict[str, Any]]) -> str:
-    """The presets as options, a paragraph for each."""
+def _options(values: dict[str, Any]) -> str:
+    return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in values.items())
 
-    def options(values: dict[str, Any]) -> str:
-        return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in values.items())
 
-    return "\n\n".join(f"{name}: {options(values)}" for name, values in presets.items())
+# The defaults of each --scratch as options, a paragraph for each, for the manual.
+DEFAULTS = "\n\n".join(f"{name}: {_options(values)}" for name, values in {**PRESETS, **word_taggers.PRESETS}.items())
 
 
 @dataclass(frozen=True)

@@ -244,7 +244,7 @@ def test_a_text_is_searched_in_one_command(call: Run, tmp_path: Path) -> None:
     texts = ["the cat sat", "a mat", "it ate up the mat", "", "a mat", "tab\there", "the mat"]
     (tmp_path / "notes.txt").write_text("".join(f"{text}\n" for text in texts))
     (tmp_path / "questions.txt").write_text("a mat\n\nwhat ate up the mat ?\n")
-    lines = dict(command("neighbors").examples)
+    lines = dict(command("neighbors").page.examples)
     done = call(*shlex.split(lines["Search a text by meaning, with a question per line:"])[1:])
     assert done.code == 0 and "notes.txt: 1 repeated line;" in done.err, done.err
     embed, search = (

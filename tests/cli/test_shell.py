@@ -55,7 +55,7 @@ def test_short_help(call, name):
     options = [option for option in full.params if isinstance(option, click.Option)]
     assert 5 <= len(done.lines) <= 32 and done.lines[-1] == f"nlptools {name} --help: all {len(options) + 1} options"
     if name != "help":
-        example = full.examples[0][1].replace("\n", "\n  ")
+        example = full.page.examples[0][1].replace("\n", "\n  ")
         assert f"\n\nExample:\n  {example}\n\n" in done.text
     names = {option.name for option in options}
     assert set(short_help.MAIN.get(name, "").split()) <= names

@@ -291,7 +291,7 @@ def test_the_examples_of_models_of_characters_and_bytes(
     """The examples of the manual page, with a smaller model and 60 steps."""
     short = [line for line in english if len(line) < 30][:200]
     (tmp_path / "input.txt").write_text("\n".join(short) + "\n")
-    (lines,) = (lines for what, lines in train_lm.command.examples if f"a model of {unit}" in what)
+    (lines,) = (lines for what, lines in train_lm.command.page.examples if f"a model of {unit}" in what)
     small = {"LAYERS": "1", "HIDDEN": "32", "HEADS": "2", "CONTEXT": "256", "BATCH_SIZE": "8", "LR": "1e-2"}
     env = {f"NLPTOOLS_TRAIN_LM_{name}": value for name, value in small.items()}
     done = shell(lines.replace("--steps 5000", "--steps 60"), env={**env, "NLPTOOLS_GENERATE_MIN_NEW_TOKENS": "200"})

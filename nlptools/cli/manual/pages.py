@@ -106,11 +106,11 @@ def _command_page(name: str, command: Command, parent: click.Context) -> str:
         out += [f".SS {_text(title)}", *_options(options, context)]
     if command.published:
         out += [".SH PUBLISHED MODELS", *_paragraphs(command.published)]
-    if command.formats:
-        out += [".SH FORMATS", *_paragraphs(command.formats)]
-    if command.examples:
+    if command.page.formats:
+        out += [".SH FORMATS", *_formats(command.page.formats)]
+    if command.page.examples:
         out.append(".SH EXAMPLES")
-        for what, line in command.examples:
+        for what, line in command.page.examples:
             out += _example(what, line)
     out += _exit_status(command.exit_codes) + _environment(name)
     section = COMMANDS[name][0]
@@ -203,6 +203,15 @@ def _paragraphs(text: str) -> Iterator[str]:
             yield from (".PP", ".EX", *map(_text, lines[1:]), ".EE")
         else:
             yield from (".PP", _text(" ".join(lines)))
+
+
+def _formats(text: str) -> Iterator[str]:
+    """Paragraphs, and fenced code with its line breaks."""
+    for block in re.split(r"\n\s*\n", text):
+        if block.startswith("```"):
+            yield from (".PP", ".EX", *map(_text, block.split("\n")[1:-1]), ".EE")
+        else:
+            yield from _paragraphs(block)
 
 
 def _example(what: str, lines: str) -> list[str]:
