@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 @click.argument("source", type=click.Path())
 @click.argument("target", type=click.Path())
 def command(source: str, target: str, align: Align, written: Written, precision: Precision, common: Common) -> None:
-    """Rotate one language's word vectors onto another's.
+    """Rotate the word vectors of one language onto another's.
 
-    Learns from a dictionary the rotation that makes the vectors of SOURCE neighbors of their translations in TARGET, and
-    writes all vectors of SOURCE, rotated.
+    Learns the rotation from a dictionary, so that the vectors of SOURCE become neighbors of their translations in
+    TARGET, and writes all rotated vectors of SOURCE.
     """
     _check(source, target, align, written, precision)
     from nlptools import messages

@@ -39,9 +39,9 @@ def command(
 ) -> None:
     """Score translations with BLEU, chrF and TER.
 
-    Translations are read from standard input, or from the files of --input, one for each system. References stand before
-    --input. Scores and signatures equal those of sacrebleu to the last digit. Memory does not grow with the input unless
-    intervals or tests are requested.
+    REF are the references, given before --input; translations are standard input, or the files of --input, one per
+    system. Scores and signatures equal those that sacrebleu prints, to the last digit. Memory grows with the input
+    only for intervals and tests.
     """
     check(references, input, bleu, significance, report)
     if report.format is None:

@@ -34,8 +34,8 @@ EXPECTED = 'a line such as {"content": "Who are you?"}'  # on a pipe
 def command(model: str, inputs: tuple[str, ...], chat: Chat, compute: Compute, lines: Lines, common: Common) -> None:
     """Talk to a language model.
 
-    MODEL is a directory with a chat template, or one whose template --chat names. The history of the conversation is part of
-    each prompt.
+    MODEL is a directory with a chat template; otherwise, --chat names one. Each prompt contains the conversation so
+    far.
     """
     from nlptools import messages
     from nlptools.corpora import text_lines

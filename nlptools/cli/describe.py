@@ -19,10 +19,10 @@ from nlptools.configs.describe import Describe
 def command(model: str, describe: Describe, common: Common) -> None:
     """Show the contents of models, word vectors and tokenizers.
 
-    MODEL is a directory, a file of word vectors, or a tokenizer or vocabulary. Shows architecture, sizes, task, labels,
-    tokenizer and training of a model; the number of words, the dimensions and the first words of vectors; the number of
-    tokens, the special and the first tokens of a tokenizer. Compares all files in the manifest of a directory with their
-    SHA-256 sums; a damaged file ends the command with status 78.
+    MODEL is a directory, a file of word vectors, or a tokenizer or vocabulary. The output shows architecture, sizes,
+    task, labels, tokenizer and training of a model; number, dimensions and first words of vectors; number, special and
+    first tokens of a tokenizer. The command also checks the files of a directory against the SHA-256 sums in its
+    manifest; a damaged file ends it with status 78.
     """
     import json
 

@@ -35,9 +35,9 @@ def command(
 ) -> None:
     """Turn lines, words or tokens into vectors.
 
-    MODEL is the directory of a BERT, an ELECTRA, a sentence-transformers model, an ELMo or a language model, or a file of word
-    vectors. The vector of a line does not depend on the lines that are read with it, except for rounding: up to about
-    3e-7 per component in fp32 and 4e-3 in bf16, of vectors of length 1. Word vectors are the same to the last bit.
+    MODEL is a directory (BERT, ELECTRA, sentence-transformers, ELMo, language model) or a file of word vectors.
+    Vectors do not depend on the other lines, except for rounding: up to about 3e-7 per component in fp32 and 4e-3 in
+    bf16, for vectors of length 1. With word vectors, they are the same to the last bit.
     """
     embed = embed.for_output(lines.output)
     embed.check()

@@ -19,7 +19,7 @@ from nlptools.errors import UsageError
 def command(vectors: tuple[str, ...], evalvectors: EvalVectors, common: Common) -> None:
     """Score word vectors on analogies and on word similarity.
 
-    VECTORS are files of word vectors, or directories from convert. Needs --analogies FILE, --pairs FILE or both.
+    VECTORS are files of word vectors, or directories from convert. Requires --analogies FILE, --pairs FILE or both.
     """
     evalvectors.check()
     if [*vectors, *evalvectors.analogies, *evalvectors.pairs].count("-") > 1:

@@ -23,8 +23,8 @@ from nlptools.errors import CheckFailed, UsageError
 def command(predictions: str, evaluate: Evaluate, source: Source, report: Report, common: Common) -> None:
     """Score predictions: labels, numbers, tags, answers, texts, log-probabilities.
 
-    PREDICTIONS, standard input by default, are compared with GOLD by the metrics that --metric names: accuracy, f1,
-    matthews, pearson, GLUE's tasks, entity-f1, squad, rougeL, bleu, perplexity and others.
+    Compares PREDICTIONS (default: standard input) with GOLD by the metrics of --metric: accuracy, f1, matthews,
+    pearson, GLUE's tasks, entity-f1, squad, rougeL, bleu, perplexity and others.
     """
     groups = parse(evaluate.metric)
     check_usage(groups, evaluate, source, report)

@@ -18,8 +18,8 @@ from nlptools.configs.extract import Extract
 def command(inputs: tuple[str, ...], extract: Extract, lines: Lines, common: Common) -> None:
     """Summarize each line by its most important sentences.
 
-    Reads the inputs in order, or standard input. The summary consists of sentences of the text; nothing is trained. Useful
-    as a baseline for models that generate summaries (train-seq2seq), and where no such model is available.
+    Reads the inputs in order, or standard input. A summary consists of sentences of the text, so no model is needed.
+    Also a baseline for models that generate summaries (train-seq2seq).
     """
     from nlptools.corpora import text_lines
     from nlptools.files import line_records, streams

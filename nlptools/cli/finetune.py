@@ -34,11 +34,12 @@ def command(
     compute: Compute,
     common: Common,
 ) -> None:
-    """Train an encoder or a GPT for a task: labels, tags, answers, choices from examples.
+    """Train a model for a task: labels, tags, answers, choices, instructions, rewards, preferences.
 
-    A BERT, an ELECTRA or a GPT gets a head for the task and both are trained together. A batch has examples of similar
-    length. After a stop by a signal, a time limit or a crash, the same command continues the run, which ends with the same
-    weights as without the stop.
+    Adds a head for the task to a BERT, an ELECTRA or a GPT, and trains both. Other models: --scratch trains without a
+    pretrained model, and some tasks train a language model or an encoder-decoder. --task NAME --help shows the options
+    of a task. After a stop (signal, time limit, crash), the same command continues the run and ends with the same
+    weights.
     """
     # report wrong options before torch is loaded
     finetune.check()

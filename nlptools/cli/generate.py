@@ -47,14 +47,13 @@ def command(
 ) -> None:
     """Continue prompts with a language model, or translate.
 
-    MODEL is a directory written by train-lm or train-seq2seq, or a Hugging Face GPT-2 or MarianMT. Several directories of
-    encoder-decoders form an ensemble. Lines are decoded in batches. The random numbers of each line depend only on --seed and
-    its line number. With --precision fp32 on a CPU, batches do not change what a Transformer that is a language model writes,
-    greedily or by sampling, to the last digit of its log-probabilities. Otherwise they change how numbers are rounded: in bf16,
-    which --precision auto may choose, log-probabilities by up to about 0.1, so that a text can continue differently where two
-    tokens are that close, and a sampled one often does; with other models, with beam search and on a GPU in fp32 by about 1e-5.
-    Of the settings in a model's generation_config.json, only the end tokens are applied; a note names the others, and the
-    options to apply them.
+    MODEL is a directory of train-lm or train-seq2seq, or a Hugging Face GPT-2 or MarianMT. Several directories of
+    encoder-decoders form an ensemble. Of generation_config.json, only the end tokens apply; a note lists other settings.
+
+    The random numbers of a line depend only on --seed and its line number. Batches do not change the output of a Transformer
+    language model in fp32 on a CPU, greedy or sampled, to the last digit of its log-probabilities. Otherwise they change
+    rounding: log-probabilities by up to about 0.1 in bf16 (which --precision auto can choose), and by about 1e-5 for other
+    models, for beam search and on a GPU in fp32. A text can then continue differently where two tokens are that close.
     """
     _check(generate, translate)
     from nlptools.files import line_ranges, streams

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 def command(vectors: str, inputs: tuple[str, ...], neighbors: Neighbors, lines: Lines, common: Common) -> None:
     """Find the nearest words of words and expressions, or the nearest lines of a text.
 
-    VECTORS is a file of word vectors, a directory from convert, the output of embed for the lines of a text, or, with
-    --corpus, a model.
+    VECTORS is a file of word vectors, a directory from convert, the vectors that embed writes for the lines of a text,
+    or, with --corpus, a model.
     """
     neighbors.check()
     from nlptools import messages

@@ -23,7 +23,7 @@ from nlptools.configs.plot import METRICS, Plot
 def command(runs: tuple[str, ...], plot: Plot, common: Common) -> None:
     """Draw the training curves of runs.
 
-    Each panel shows all runs. The curves are drawn in the terminal, or with --output in an image.
+    Each panel shows all runs, in the terminal or, with --output, in an image.
     """
     from nlptools.files import streams
     from nlptools.plots import braille, curves

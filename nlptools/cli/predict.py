@@ -32,11 +32,11 @@ def command(
     lines: Lines,
     common: Common,
 ) -> None:
-    """Answer with a fine-tuned model: labels, numbers, tags, answers, choices.
+    """Run a fine-tuned model on new examples.
 
     MODEL is a directory of finetune, or a Hugging Face BertForSequenceClassification, BertForTokenClassification,
-    BertForQuestionAnswering, BertForMultipleChoice, or the same for ELECTRA or GPT-2. Many lines are computed at a time,
-    those of similar length together, which changes the numbers by rounding only.
+    BertForQuestionAnswering, BertForMultipleChoice, or the same for ELECTRA or GPT-2. Batches contain examples of
+    similar length, which changes numbers only by rounding.
     """
     predict.check()
     from nlptools.files import layout_names, progress, streams

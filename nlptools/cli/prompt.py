@@ -23,8 +23,8 @@ from nlptools.configs.prompting import Prompt
 def command(inputs: tuple[str, ...], prompt: Prompt, files: Files, lines: Lines, common: Common) -> None:
     """Write prompts for language models from labelled data.
 
-    Fills in a template with each record of the input, after a description of the task and solved examples, if given: zero-,
-    one- and few-shot prompts. Also writes labelled data as instructions and their answers, for fine-tuning.
+    Fills a template from each record of the input, after an optional description of the task and solved examples:
+    zero-, one- and few-shot prompts. Also writes labelled data as instructions with answers, for fine-tuning.
     """
     from nlptools.files.layout_names import named_layout
 

@@ -31,11 +31,12 @@ if TYPE_CHECKING:
 def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute, lines: Lines, common: Common) -> None:
     """Write log-probabilities of lines and tokens, surprisals of words, or the perplexity of a text.
 
-    MODEL is a directory written by train-lm, a Hugging Face GPT-2, or an ARPA file of n-grams (.arpa, .arpa.gz); with --masked,
-    one written by pretrain-bert, or a Hugging Face BERT with its head for masked tokens. Each line is scored independently,
-    unless --carry is given. On a CPU, what a Transformer gives a line depends on this line alone, in every digit and whatever
-    --batch-tokens (of --choices: with --precision fp32). With other models and on a GPU, batches change how numbers are
-    rounded: by about 1e-5 in fp32, 0.1 in bf16.
+    MODEL is a directory of train-lm, a Hugging Face GPT-2, or an ARPA file of n-grams (.arpa, .arpa.gz); with
+    --masked, a directory of pretrain-bert, or a Hugging Face BERT with its head for masked tokens. Each line is scored
+    independently, unless --carry is given.
+
+    On a CPU, the scores of a Transformer do not depend on --batch-tokens in any digit (with --choices: in fp32). With
+    other models and on a GPU, batches change rounding: by about 1e-5 in fp32, 0.1 in bf16.
     """
     score.check()
     others = list(itertools.takewhile(is_model, inputs))

@@ -18,13 +18,14 @@ from nlptools.configs.serve import Serve
 )
 @click.argument("model", type=click.Path())
 def command(model: str, serve: Serve, compute: Compute, common: Common) -> None:
-    """Answer requests over HTTP as OpenAI's API does.
+    """Answer requests over HTTP like OpenAI's API.
 
-    MODEL is the directory of a language model, or of a model that embeds. Requests that wait together are computed together.
-    With --precision fp32 on a CPU, this does not change the answers of a Transformer; in bf16 it changes how numbers are
-    rounded, and the text where two tokens are close, as the help of generate says. The server listens on this machine only,
-    unless --host says otherwise; it knows no passwords. SIGINT or SIGTERM ends it after the answers in hand. Needs the extra
-    `serve`.
+    MODEL is the directory of a language model, or of a model that embeds. The server listens on this machine only,
+    unless --host is given, and does not check passwords. SIGINT and SIGTERM end it after the current answers. Requires
+    the extra `serve`.
+
+    Waiting requests are computed together. In fp32 on a CPU, this does not change the answers of a Transformer; in
+    bf16 it changes rounding, and the text where two tokens are close (see generate).
     """
     from nlptools.serving.server import run
 

@@ -24,12 +24,11 @@ def command(
     compute: Compute,
     common: Common,
 ) -> None:
-    """Train a language model by rewards of what it generates.
+    """Train a language model with rewards for its own samples.
 
-    The model answers the prompts at temperature 1, a reward model or a command judges the answers, and those that are better
-    than expected become more likely, by PPO, GRPO or RLOO. The divergence from the model at the beginning lowers the reward.
-    After a stop by a signal, a time limit or a crash, the same command continues the run, which ends with the same weights as
-    without the stop.
+    The policy samples answers to the prompts at temperature 1, a reward model or a command scores them, and PPO, GRPO
+    or RLOO makes good answers more likely. A KL penalty keeps the policy close to the initial model. After a stop
+    (signal, time limit, crash), the same command continues the run and ends with the same weights.
     """
     # report wrong options before torch is loaded
     trainppo.check()

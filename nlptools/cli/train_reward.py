@@ -25,11 +25,11 @@ def command(
     compute: Compute,
     common: Common,
 ) -> None:
-    """Train a reward model on responses that people ranked.
+    """Train a reward model on ranked responses.
 
-    A language model or an encoder gets a head whose number is the reward of a response to a prompt; better responses get
-    higher rewards (Bradley & Terry 1952; Ouyang et al. 2022). The same as finetune --task reward. After a stop by a signal, a
-    time limit or a crash, the same command continues the run, which ends with the same weights as without the stop.
+    Adds a scalar head to a language model or an encoder, and trains it to give higher rewards to better responses
+    (Bradley & Terry 1952; Ouyang et al. 2022). The same as finetune --task reward. After a stop (signal, time limit,
+    crash), the same command continues the run and ends with the same weights.
     """
     # report wrong options before torch is loaded
     settings = trainreward.finetune()

@@ -13,36 +13,42 @@ from nlptools.errors import UsageError
 class Align:
     """Alignment options"""
 
-    dictionary: str = option(MISSING, "Dictionary: a word and its translation per line.", short="-d", metavar="FILE")
+    dictionary: str = option(
+        MISSING, "Dictionary with a word and its translation per line.", short="-d", metavar="FILE"
+    )
     normalize: str = option(
         "center",
-        "Before the rotation: unit scales vectors to length 1; center also subtracts the mean of each language and scales "
-        "again.",
+        "Normalization before the rotation. unit: scale vectors to length 1; center: also subtract the mean of each"
+        " language, and scale again.",
         choices=("none", "unit", "center"),
     )
     refine: int = option(
         0,
-        "Rounds that add words that are each other's nearest to the dictionary. For poor dictionaries.",
+        "Rounds that add mutual nearest neighbors to the dictionary. For poor dictionaries.",
         low=0,
         metavar="N",
     )
     restrict: int = option(
-        200000, "Use only the first N words of each side, the most frequent in most files; 0: all.", low=0, metavar="N"
+        200000, "Use only the first N words of each side, usually the most frequent; 0: all.", low=0, metavar="N"
     )
-    source_format: str | None = option(None, "Format of SOURCE and TARGET, if not by name.", flag="from", choices=NAMES)
+    source_format: str | None = option(
+        None, "Format of SOURCE and TARGET, if the file name does not tell.", flag="from", choices=NAMES
+    )
 
 
 @dataclass(frozen=True)
 class Written:
     """Output options"""
 
-    output: str = option("-", "Output for the rotated vectors; - is standard output.", short="-o", metavar="FILE")
-    target_format: str | None = option(None, "Format of the output, if not by its name.", flag="to", choices=NAMES)
+    output: str = option("-", "Output for the rotated vectors; -: standard output.", short="-o", metavar="FILE")
+    target_format: str | None = option(None, "Output format, if the file name does not tell.", flag="to", choices=NAMES)
     both: tuple[str, ...] = option(
-        (), "Write the vectors of both sides to one table, with these prefixes of words: de:,en:.", metavar="A,B"
+        (), "Write both sides to one table, with these prefixes of words: de:,en:.", metavar="A,B"
     )
-    target_output: str | None = option(None, "Also write the normalized vectors of TARGET.", metavar="FILE")
-    force: bool = option(False, "Replace outputs that exist.")
+    target_output: str | None = option(
+        None, "Also write the normalized vectors of TARGET to this file.", metavar="FILE"
+    )
+    force: bool = option(False, "Replace existing outputs.")
 
     def check(self) -> None:
         """Raise UsageError for prefixes that do not distinguish the sides."""
@@ -59,16 +65,16 @@ class Written:
 class Precision:
     """Evaluation options"""
 
-    test: str | None = option(None, "Dictionary to measure the precision of translations on.", metavar="FILE")
+    test: str | None = option(None, "Dictionary for measuring the precision of translations.", metavar="FILE")
     held_out: float = option(
         0,
-        "Measure it on held-out words of the dictionary instead: their number, or a share below 1.",
+        "Measure the precision on held-out words of the dictionary instead: their number, or a fraction below 1.",
         low=0,
         metavar="X",
     )
     report: str | None = option(
         None,
-        "Output for the precision: JSON lines if the name ends with .jsonl, else TSV; - is standard output.",
+        "File for the precision: JSON lines if the name ends with .jsonl, otherwise TSV; -: standard output.",
         metavar="FILE",
         was={"--json": "--report NAME.jsonl"},
     )

@@ -20,8 +20,8 @@ class Input:
 
     input: tuple[str, ...] = option(
         (),
-        "Translations of a system, one segment per line. All arguments up to the next option are systems. Without it: "
-        "standard input.",
+        "Translations of a system, a segment per line. All arguments up to the next option are systems. Default:"
+        " standard input.",
         short="-i",
         metavar="FILE...",
         multiple=True,
@@ -29,11 +29,11 @@ class Input:
     )
     num_refs: int = option(
         1,
-        "References in the one reference file, separated by tabs; 0: as many as each line has.",
+        "References per line of the reference file, separated by tabs; 0: any number.",
         low=0,
         metavar="N",
     )
-    merge: bool = option(False, "Score the sum of --statistics files, which are the arguments.")
+    merge: bool = option(False, "Read files of --statistics as arguments, and score their sum.")
 
 
 @dataclass(frozen=True)
@@ -48,44 +48,42 @@ class Bleu:
         choices=METRICS,
         more=is_metric,
     )
-    order: int = option(4, "Longest n-grams of BLEU.", short="-n", low=1, high=64, metavar="N")
-    effective_order: bool = option(False, "Leave out orders for which the translations are too short.")
+    order: int = option(4, "Maximum n-gram length.", short="-n", low=1, high=64, metavar="N")
+    effective_order: bool = option(False, "Ignore n-gram orders longer than the translation.")
     tokenize: str = option(
         "13a",
-        "Tokenizer of BLEU: 13a (WMT's), intl, zh, ja-mecab, ko-mecab, char, none (text that is already tokenized), "
-        "or the path of a SentencePiece model.",
+        "Tokenizer of BLEU: 13a (WMT), intl, zh, ja-mecab, ko-mecab, char, none (tokenized text), or a SentencePiece"
+        " model.",
         metavar="NAME|PATH",
     )
-    smooth: str = option("exp", "Smoothing of orders without a match.", choices=SMOOTHINGS)
+    smooth: str = option("exp", "Smoothing of n-gram orders without a match.", choices=SMOOTHINGS)
     smooth_value: float | None = option(
-        None, "Number for --smooth floor (0.1 if not given) or add-k (1).", low=0, metavar="X"
+        None, "Parameter of --smooth floor (default 0.1) or add-k (default 1).", low=0, metavar="X"
     )
-    lowercase: bool = option(False, "BLEU ignores case.", short="-l")
-    force: bool = option(
-        False, "Do not warn about translations that look tokenized, or that the tokenizer is not made for."
-    )
+    lowercase: bool = option(False, "Ignore case in BLEU.", short="-l")
+    force: bool = option(False, "Do not warn about text that looks tokenized, or unsuitable for the tokenizer.")
 
 
 @dataclass(frozen=True)
 class Chrf:
     """chrF options"""
 
-    chrf_char_order: int = option(6, "Longest n-grams of characters.", low=0, high=64, metavar="N")
-    chrf_word_order: int = option(0, "Longest n-grams of words; 2 is chrF++.", low=0, high=64, metavar="N")
+    chrf_char_order: int = option(6, "Maximum length of character n-grams.", low=0, high=64, metavar="N")
+    chrf_word_order: int = option(0, "Maximum length of word n-grams; 2: chrF++.", low=0, high=64, metavar="N")
     chrf_beta: int = option(2, "Weight of recall relative to precision.", low=0, metavar="N")
-    chrf_whitespace: bool = option(False, "White space counts as characters.")
-    chrf_lowercase: bool = option(False, "chrF ignores case.")
-    chrf_eps_smoothing: bool = option(False, "Smooth as chrF's original script does.")
+    chrf_whitespace: bool = option(False, "Count white space as characters.")
+    chrf_lowercase: bool = option(False, "Ignore case in chrF.")
+    chrf_eps_smoothing: bool = option(False, "Smoothing of the original chrF script.")
 
 
 @dataclass(frozen=True)
 class Ter:
     """TER options"""
 
-    ter_case_sensitive: bool = option(False, "TER distinguishes case.")
-    ter_asian_support: bool = option(False, "Split Chinese and Japanese characters, with --ter-normalized.")
+    ter_case_sensitive: bool = option(False, "Distinguish case in TER.")
+    ter_asian_support: bool = option(False, "With --ter-normalized, split Chinese and Japanese characters.")
     ter_no_punct: bool = option(False, "Ignore punctuation.")
-    ter_normalized: bool = option(False, "Normalize and tokenize, as tercom does.")
+    ter_normalized: bool = option(False, "Normalize and tokenize like tercom.")
 
 
 @dataclass(frozen=True)
@@ -120,26 +118,26 @@ class Significance:
 class Report:
     """Report options"""
 
-    sentence: bool = option(False, "Score each segment separately (BLEU: with --effective-order).")
+    sentence: bool = option(False, "Score each segment separately. BLEU then implies --effective-order.")
     format: str | None = option(
         None,
-        "Output format. If not given: text, or tsv for several systems if the output is not a terminal. latex is for "
-        "several systems.",
+        "Output format. Default: text; for several systems tsv, unless the output is a terminal. latex: for several"
+        " systems.",
         flag="to",
         short="-f",  # as sacrebleu has it
         choices=("text", "tsv", "json", "latex"),
         was={"--format": "--to"},
     )
-    score_only: bool = option(False, "Print the number alone.", short="-b")
+    score_only: bool = option(False, "Print only the number.", short="-b")
     width: int = option(1, "Decimal places of the score.", short="-w", low=0, high=17, metavar="N")
     signature: str = option(
-        "nlptools", "Whose version the signature names; the scores are the same.", choices=("nlptools", "sacrebleu")
+        "nlptools", "Program whose version the signature contains; scores are equal.", choices=("nlptools", "sacrebleu")
     )
     short: bool = option(False, "Abbreviate the keys of the signature.")
     statistics: str | None = option(
         None, "Also write the statistics of each segment to this file, for --merge.", metavar="FILE"
     )
-    fail_under: float | None = option(None, "End with status 1 if the score is below this.", low=0, metavar="X")
+    fail_under: float | None = option(None, "End with status 1 if the score is below X.", low=0, metavar="X")
 
 
 def check(references: tuple[str, ...], input: Input, bleu: Bleu, significance: Significance, report: Report) -> None:

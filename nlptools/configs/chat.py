@@ -19,12 +19,12 @@ ROUNDED = (
 class Chat:
     """Conversation options"""
 
-    system: str | None = option(None, "The system message, which every conversation begins with.", metavar="TEXT")
+    system: str | None = option(None, "System message of every conversation.", metavar="TEXT")
     chat: str | None = redefined(
         Generate,
         "chat",
         None,
-        "Chat template: a model directory, or a known format such as chatml. Default: the model's own.",
+        "Chat template: a model directory, or a known format such as chatml. Default: the template of the model.",
     )
     max_new_tokens: int = option(512, "Maximum number of tokens of an answer.", low=1, metavar="N")
     temperature: float = redefined(Generate, "temperature", 0.7)
@@ -36,8 +36,8 @@ class Chat:
         Generate,
         "strict",
         False,
-        "Refuse a message when the conversation is longer than the model's context, and end an answer where the context is"
-        " full. Otherwise, the oldest questions and answers leave it, and are counted.",
+        "Refuse a message if the conversation exceeds the context of the model, and end an answer where the context"
+        " is full. Default: drop the oldest questions and answers, and count them.",
     )
     stop: tuple[str, ...] = redefined(Generate, "stop", (), "End an answer before any of these texts.")
     weights: str | None = redefined(Generate, "weights", None, ROUNDED)

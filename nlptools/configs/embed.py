@@ -19,62 +19,60 @@ class Embed:
 
     unit: str = option(
         "sentence",
-        "Unit of text for one vector: a line, a word (separated by white space) or a token of the model.",
+        "Text per vector: a line, a word (between white space) or a token of the model.",
         choices=("sentence", "token", "word"),
     )
     layers: str = option(
         "last",
-        "Layers of the model: last, N, sum:A:B, mean:A:B, concat:A:B (as slices; `all` for A:B), mix:FILE, a JSON list"
-        " with a weight for each layer or a file of finetune, or with --to hdf5 all. Layer 0 is the output of the embeddings, of"
-        " an ELMo the vectors of the words alone.",
+        "Layers of the model: last; N (0: the output of the embeddings, in an ELMo the word vectors); sum:A:B,"
+        " mean:A:B, concat:A:B (as slices; `all` for A:B); mix:FILE, weights of all layers as a JSON list or from"
+        " finetune; all, with --to hdf5.",
         metavar="LAYERS",
         check=layers,
     )
     pooling: str | None = option(
         None,
-        "How the tokens of a line become one vector. model: as the sentence-transformers directory specifies, the default"
-        " for such directories; the default for others is mean.",
+        "How the tokens of a line become one vector. model: as the sentence-transformers directory specifies, its"
+        " default; default of other models: mean.",
         choices=POOLINGS,
     )
     subword: str = option(
         "mean",
-        "With --unit word: how the tokens of a word become one vector.",
+        "How the tokens of a word become one vector.",
         choices=("first", "mean", "last"),
     )
-    pairs: bool = option(False, "Write the cosine of the two texts of each line, text TAB text, instead of vectors.")
-    normalize: bool = option(False, "Scale each vector to length 1 (after --truncate-dim).")
+    pairs: bool = option(False, "Write the cosine similarity of the two texts of each line, text TAB text.")
+    normalize: bool = option(False, "Scale each vector to length 1, after --truncate-dim.")
     truncate_dim: int = option(
-        0, "Keep only the first N dimensions, for models trained for this; 0: all.", low=0, metavar="N"
+        0, "Keep the first N dimensions, for models trained for this; 0: all.", low=0, metavar="N"
     )
     prompt: str | None = option(
         None,
-        "Prefix for each line: the name of a prompt of the model, or a text. An empty prefix turns off the model's default"
+        "Prefix of each line: the name of a prompt of the model, or a text. '': no prefix, if the model has a default"
         " prompt.",
         metavar="NAME|TEXT",
     )
     long: str = option(
         "cut",
-        "Lines longer than the model's maximum length: cut them, or embed them in windows and average the vectors, weighted"
-        " by length.",
+        "Lines longer than the limit: cut them, or embed windows and average their vectors, weighted by length.",
         choices=("cut", "window"),
     )
     max_length: int = option(
-        0, "Maximum number of tokens per sequence, including special tokens; 0: that of the model.", low=0, metavar="N"
+        0, "Maximum number of tokens, special tokens included; 0: the limit of the model.", low=0, metavar="N"
     )
     stateful: bool = option(
         False,
-        "ELMo: begin each line with the state after the line before it, as bilm-tf does, not with a new one.",
+        "ELMo: start each line with the final state of the line before, as bilm-tf does.",
     )
     to: str = option(
         "auto",
-        "Format of the output; auto: by the suffix of --output (.npy, .jsonl, .tsv, .txt for word2vec, .hdf5), else npy.",
+        "Output format. auto: by the suffix of --output (.npy, .jsonl, .tsv, .txt for word2vec, .hdf5), otherwise npy.",
         choices=("auto", *STREAMED, "hdf5"),
     )
     dtype: str = option("float32", "Number format of npy.", choices=("float32", "float16"))
     index: str | None = option(
         None,
-        "With --unit token or word and --to npy: file for one row per vector: the number of its line, its position in the"
-        " line, and the token or word.",
+        "Also write the labels of the rows: number of the line, position in the line, and token or word.",
         metavar="FILE",
     )
     text_column: tuple[str, ...] = text_column("the texts")
@@ -128,16 +126,13 @@ class EmbedWords:
 
     weights: str = option(
         "uniform",
-        "If MODEL is a file of word vectors: weights of the words of a line. tf-idf and sif (Arora et al. 2017) need word"
-        " counts from --counts.",
+        "Weights of the words of a line. tf-idf and sif (Arora et al. 2017) need --counts.",
         choices=("uniform", "tf-idf", "sif"),
     )
     counts: str | None = option(
         None,
-        "Text for the word counts, one document per line.",
+        "Text to count words in, a document per line.",
         metavar="FILE",
     )
-    tokenizer: str = option(
-        "whitespace", "Tokenizer (name or path) that splits lines into the words of the file.", short="-t"
-    )
+    tokenizer: str = option("whitespace", "Tokenizer (name or path) that splits lines into words.", short="-t")
     lowercase: bool = option(False, "Lower-case the lines first.")

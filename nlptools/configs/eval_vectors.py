@@ -14,20 +14,20 @@ class EvalVectors:
     """Evaluation options"""
 
     analogies: tuple[str, ...] = option(
-        (), "File of analogies, as questions-words.txt; may be repeated.", metavar="FILE", multiple=True
+        (), "File of analogies, like questions-words.txt; can be repeated.", metavar="FILE", multiple=True
     )
     pairs: tuple[str, ...] = option(
-        (), "File of word pairs with human scores, as WordSim-353; may be repeated.", metavar="FILE", multiple=True
+        (), "File of word pairs with human scores, like WordSim-353; can be repeated.", metavar="FILE", multiple=True
     )
     restrict: int = option(
         30000,
-        "Use only the first N words, the most frequent in most files; 0: all.",
+        "Use only the first N words, usually the most frequent; 0: all.",
         low=0,
         metavar="N",
     )
-    method: str = option("add", "How analogies are solved: 3CosAdd or 3CosMul.", choices=("add", "mul"))
+    method: str = option("add", "Analogies by 3CosAdd or 3CosMul.", choices=("add", "mul"))
     case: str = option(
-        "fold", "fold: ignore case, the first word of each spelling counts; keep: as written.",
+        "fold", "fold: ignore case, and use the first word of each spelling; keep: distinguish case.",
         choices=("fold", "keep"),
     )  # fmt: skip
     unknown: str = option(
@@ -36,7 +36,7 @@ class EvalVectors:
         choices=("skip", "wrong"),
     )
     subwords: bool = option(
-        False, "Give unknown words vectors from n-grams of fastText, or from behind the first N words."
+        False, "Vectors for unknown words, from n-grams of fastText or from the words after the first N."
     )
     confidence: int = confidence()
     seed: int = option(12345, "Seed of the resamples.", low=0, high=LARGEST_SEED, metavar="N")
@@ -46,7 +46,9 @@ class EvalVectors:
         choices=("text", "tsv", "jsonl"),
         was={"--json": "--to jsonl", "--tsv": "--to tsv"},
     )
-    source_format: str | None = option(None, "Format of VECTORS, if not by name.", flag="from", choices=NAMES)
+    source_format: str | None = option(
+        None, "Format of VECTORS, if the file name does not tell.", flag="from", choices=NAMES
+    )
 
     def check(self) -> None:
         """Raise UsageError for options that exclude each other, and without a file."""

@@ -28,38 +28,36 @@ class Evaluate:
     )
     average: str | None = option(
         None,
-        "Precision, recall and F1 of: the positive label (binary), all labels (macro, micro, weighted), each label "
-        "(none). If not given: binary; entity-f1: micro.",
+        "Precision, recall and F1 of the positive label (binary), over all labels (macro, micro, weighted), or of"
+        " each label (none). Default: binary; entity-f1: micro.",
         choices=AVERAGES,
     )
     positive: str | None = option(
-        None, "The positive label. If not given: 1 of 0 and 1, else the second of two.", metavar="LABEL"
+        None, "The positive label. Default: 1 of 0 and 1, else the second of two.", metavar="LABEL"
     )
-    labels: tuple[str, ...] = option((), "All labels that may occur; any other is an error.", metavar="A,B,...")
+    labels: tuple[str, ...] = option((), "All possible labels; any other is an error.", metavar="A,B,...")
     scheme: str | None = option(
         None,
-        "How tags make entities. If not given: bioes or bilou if both sides have only its tags, and some that conlleval does not "
-        "know; else conlleval.",
+        "Scheme of the entity tags. Default: bioes or bilou if both sides have only its tags, and some that conlleval"
+        " does not know; else conlleval.",
         choices=SCHEMES,
     )
-    raw: bool = option(False, "Tags are bare types, each token an entity of its own, as with conlleval's -r.")
-    outside: str = option("O", "The tag of no entity, with --raw.", metavar="TAG")
-    skip_docstart: bool = option(False, "-DOCSTART- lines end a sentence and are no tokens.")
+    raw: bool = option(False, "Tags are types without prefix, and each token is an entity, as with conlleval -r.")
+    outside: str = option("O", "Tag outside entities.", metavar="TAG")
+    skip_docstart: bool = option(False, "Treat -DOCSTART- lines as ends of sentences, not as tokens.")
     null_odds: str | None = option(
         None,
-        "squad2: JSON, how probable it is that a question has no answer; finds the best thresholds.",
+        "squad2: JSON file with the odds that a question has no answer; finds the best thresholds.",
         metavar="FILE",
     )
-    threshold: float = option(
-        1.0, "squad2: a question whose number in --null-odds is greater counts as left unanswered.", metavar="X"
-    )
-    stem: bool = option(False, "ROUGE compares Porter's stems.")
+    threshold: float = option(1.0, "squad2: count a question as unanswered if its odds exceed X.", metavar="X")
+    stem: bool = option(False, "ROUGE: compare Porter stems.")
     tokenize: str = option(
         "rouge",
-        "Words of ROUGE; rouge: of a-z and 0-9 only; char: characters without spaces.",
+        "Words of ROUGE. rouge: a-z and 0-9 only; char: characters without spaces.",
         choices=TOKENIZERS,
     )
-    log_base: float | None = option(None, "Base of log-probabilities; if not given, e.", low=0, metavar="X")
+    log_base: float | None = option(None, "Base of the log-probabilities. Default: e.", low=0, metavar="X")
 
 
 @dataclass(frozen=True)
@@ -67,22 +65,22 @@ class Source:
     """Input options"""
 
     reference: tuple[str, ...] = option(
-        (), "Gold labels, tags, questions or texts. Metrics of texts may have several.", short="-r",
+        (), "Gold labels, tags, questions or texts. Metrics of texts accept several files.", short="-r",
         metavar="GOLD", multiple=True,
     )  # fmt: skip
     column: str | None = option(
         None,
-        "Take this column of PREDICTIONS, a name in the first line or a number from 1: of CSV, Parquet or JSON lines by"
-        " suffix, else between tabs. Without it, whole lines.",
+        "Column of PREDICTIONS, a name in the first line or a number from 1: of CSV, Parquet or JSON lines by suffix,"
+        " otherwise between tabs. Default: whole lines.",
         flag="text-column",
         metavar="NAME",
         was={"--column": "--text-column"},
     )
-    gold_column: str | None = option(None, "The same of GOLD.", metavar="NAME")
-    header: bool = option(False, "The first line of PREDICTIONS names the columns.")
-    gold_header: bool = option(False, "The first line of GOLD names the columns.")
+    gold_column: str | None = option(None, "Column of GOLD.", metavar="NAME")
+    header: bool = option(False, "The first line of PREDICTIONS contains column names.")
+    gold_header: bool = option(False, "The first line of GOLD contains column names.")
     delimiter: str | None = delimiter_option()
-    escaped: bool = option(False, "Texts have \\n, \\t and \\\\ for newline, tab and backslash.")
+    escaped: bool = option(False, "Texts contain \\n, \\t and \\\\ for newline, tab and backslash.")
 
 
 @dataclass(frozen=True)
@@ -97,15 +95,15 @@ class Report:
         choices=("text", "jsonl"),
         was={"--format json": "--to jsonl", "-f json": "--to jsonl", "--format": "--to", "-f": "--to"},
     )
-    score_only: bool = option(False, "Print the numbers alone, without names and signatures.", short="-b")
-    width: int = option(4, "Decimal places of a text's numbers.", short="-w", low=0, high=17, metavar="N")
-    confusion: bool = option(False, "Also print the confusion matrix, rows gold.")
+    score_only: bool = option(False, "Print only the numbers.", short="-b")
+    width: int = option(4, "Decimal places of numbers in text.", short="-w", low=0, high=17, metavar="N")
+    confusion: bool = option(False, "Also print the confusion matrix, with gold labels as rows.")
     report: bool = option(
         False,
-        "Print a report instead: precision, recall, F1 and support of each label and the confusion matrix; or what "
-        "conlleval or SQuAD's own script prints.",
+        "Print precision, recall, F1 and support of each label and the confusion matrix; or the output of conlleval"
+        " or SQuAD's script.",
     )
-    fail_under: float | None = option(None, "End with status 1 if the one value is below this.", metavar="X")
+    fail_under: float | None = option(None, "End with status 1 if the value is below X.", metavar="X")
 
     @property
     def resampling(self) -> dict[str, str]:

@@ -15,7 +15,7 @@ class Export:
     force: bool = option(False, "Replace the output file if it exists.")
     result: str = option(
         "auto",
-        "Output of the graph: logits of a fine-tuned head, the sentence vector of a sentence-transformers directory, or the"
-        " last hidden state of each token. auto: the first of these that the model has.",
+        "Output of the graph: logits of a fine-tuned head, the sentence vector of a sentence-transformers directory,"
+        " or the hidden state of each token in the last layer. auto: the first that the model has.",
         choices=("auto", "logits", "sentence", "hidden"),
     )

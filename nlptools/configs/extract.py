@@ -13,9 +13,9 @@ METHODS = ("textrank", "lead")
 class Extract:
     """Summary options"""
 
-    sentences: int = option(1, "Sentences per summary; a text with fewer sentences is kept whole.", low=1, metavar="N")
+    sentences: int = option(1, "Sentences per summary; shorter texts are kept whole.", low=1, metavar="N")
     method: str = option(
         "textrank",
-        "Choice of the sentences: the most central ones (textrank: Mihalcea and Tarau 2004), or the first ones (lead).",
+        "Select the most central sentences (textrank: Mihalcea and Tarau 2004) or the first ones (lead).",
         choices=METHODS,
     )

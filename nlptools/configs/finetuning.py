@@ -66,31 +66,31 @@ class Files:
 
     layout: str = option(
         "auto",
-        "Layout of the files: table (between tabs), csv, jsonl, parquet, trec, trec-fine, rte, glue/NAME;"
-        " tag: conll, conllu, lines (a sentence per line); answer: also squad, qamr. auto: by the name and the first line.",
+        "File layout: table (between tabs), csv, jsonl, parquet, trec, trec-fine, rte, glue/NAME; tag: conll, conllu,"
+        " lines (a sentence per line); answer: also squad, qamr. auto: by the file name and the first line.",
         metavar="NAME",
     )
     text_column: tuple[str, ...] = option(
         (),
-        "Column of a text, by name or number from 1; given twice, of two texts. Columns between commas are joined with spaces"
-        " (subject,body); a task of two texts takes them as its texts. tag: column of the words.",
+        "Column of a text, by name or number from 1; twice for two texts. Columns between commas are joined with"
+        " spaces (subject,body), or are the texts of a task with two. tag: column of the words.",
         multiple=True,
         metavar="NAME",
     )
     label_column: str | None = option(
         None, "Column of the label or tag, by name (upos) or number; -1 is the last column.", metavar="NAME"
     )
-    comments: bool = option(False, "tag: in column files, skip lines that begin with # and a space as comments.")
+    comments: bool = option(False, "tag: in column files, skip lines that begin with # and a space.")
     scheme: str = option(
         "auto",
-        "tag: scheme of the spans, iob1, iob2, bioes, bilou, ioe2, or plain for tags without spans. finetune: of the files;"
-        " auto detects it from the tags. predict: of the output; auto is that of the training files. For a model that is not"
-        " from finetune, it is the scheme of its tags.",
+        "tag: span scheme: iob1, iob2, bioes, bilou, ioe2, or plain for tags without spans. finetune: scheme of the"
+        " files; auto detects it. predict: scheme of the output; auto: the scheme of the training files. For a model"
+        " of another program, the scheme of its tags.",
         metavar="NAME",
     )
-    header: bool = option(False, "The first line names the columns, even where the names are unknown.")
+    header: bool = option(False, "The first line contains column names, even unknown ones.")
     delimiter: str | None = delimiter_option()
-    label_separator: str = option(",", "Separator of the labels of --multi-label.", metavar="TEXT")
+    label_separator: str = option(",", "Separator of several labels, see --multi-label.", metavar="TEXT")
 
 
 @dataclass(frozen=True)
@@ -106,49 +106,47 @@ class Finetune:
     )
     model: str | None = option(
         None,
-        "Directory of the pretrained model: a BERT, an ELECTRA or a GPT (GPT-2, LLaMA, train-lm --arch transformer or modern);"
-        " seq2seq: a model of train-seq2seq; instruct, preference: such a GPT.",
+        "Pretrained model: a BERT, an ELECTRA or a GPT (GPT-2, LLaMA, train-lm --arch transformer or modern);"
+        " seq2seq: a model of train-seq2seq; instruct, preference: a GPT.",
         short="-m",
         metavar="DIR",
     )
     scratch: str | None = option(
         None,
-        "Train without a pretrained model (classify, pair, regress): the mean of word vectors and a layer, a bag of n-grams"
+        "Train without a pretrained model (classify, pair, regress): the mean of word vectors, a bag of n-grams"
         " (fastText), cnn, lstm, gru, rnn, transformer; tag: the last five. Each has its own defaults.",
         choices=text_classifiers.ARCHITECTURES,
     )
     features: str | None = option(
         None,
-        "If --model is an ELMo (train-lm --arch elmo): where its vectors go in bidirectional LSTMs over the words: into their"
-        " input, beside their output, both, or none, the same network without them. Each has defaults of its own.",
+        "If --model is an ELMo: where bidirectional LSTMs over the words use its vectors: as input, next to their"
+        " output, both, or none (the same network without an ELMo). Each has its own defaults.",
         choices=word_taggers.FEATURES,
     )
-    train_all: bool = option(False, "Train the weights of the ELMo too, which are frozen otherwise.")
-    multi_label: bool = option(False, "classify: an example can have several labels at once, or none.")
-    crf: bool = option(False, "tag, roles: also learn which labels follow each other, with a conditional random field.")
+    train_all: bool = option(False, "Also train the ELMo, otherwise frozen.")
+    multi_label: bool = option(False, "classify: an example has any number of labels.")
+    crf: bool = option(False, "tag, roles: add a conditional random field over the labels.")
     role_spans: str = option(
         "heads",
-        "roles: words of an argument that the model learns: its head, as in the file, or all words that depend on the head.",
+        "roles: words of an argument to learn: its head, as in the file, or the whole subtree of the head.",
         choices=("heads", "subtrees"),
     )
     best: str = option(
         "auto",
-        "Validation metric that selects the weights. auto: accuracy; regress: pearson; tag with spans, roles, answer,"
-        " coreference: f1; glue/NAME: GLUE's.",
+        "Validation metric for the choice of the weights. auto: accuracy; regress: pearson; tag with spans, roles,"
+        " answer, coreference: f1; glue/NAME: as in GLUE.",
         choices=("auto", *MEASURES),
     )
     max_length: int = option(
         0,
-        "Maximum length of an example in tokens, special tokens included; longer ones are cut and counted. 0: the model's"
-        " limit; answer: 384, the length of a window of the context.",
+        "Maximum number of tokens of an example, special tokens included; longer ones are cut and counted. 0: the"
+        " limit of the model; answer: 384, the window over the context.",
         low=0,
     )
-    stride: int = option(
-        128, "answer: pieces between the beginnings of two windows of a long context.", low=1, metavar="N"
-    )
+    stride: int = option(128, "answer: tokens from one window of a long context to the next.", low=1, metavar="N")
     encoder_dropout: float | None = option(
         None,
-        "Dropout during training, also of the attention weights; by default that of the model's config.json. A model that was"
+        "Dropout during training, including attention weights. Default: from config.json of the model. A model"
         " pretrained without dropout needs some.",
         low=0,
         high=0.9,
@@ -162,23 +160,23 @@ class Finetune:
     )
     layers: str = option(
         "last",
-        "Input of the head: last, layer N, sum:A:B or mean:A:B of a slice (`all` for A:B), concat:A:B with a projection to the"
-        " size of one layer, or mix, all layers with learned weights; mix:FILE starts from the weights in a JSON list. Layer 0 is"
-        " the output of the embeddings.",
+        "Input of the head: last; layer N (0: the output of the embeddings); sum:A:B or mean:A:B of a slice (`all`"
+        " for A:B); concat:A:B, projected to the size of one layer; mix, all layers with learned weights; mix:FILE"
+        " starts from the weights in a JSON list.",
         metavar="LAYERS",
         check=layers,
     )
     layer_decay: float = option(
         1.0,
-        "Learning rate of each layer as a fraction of that of the layer above (Clark et al. 2020 use 0.8).",
+        "Learning rate of each layer, relative to the layer above (Clark et al. 2020 use 0.8).",
         low=0,
         high=1,
         metavar="X",
     )
     unfreeze: float = option(
         0.0,
-        "Train the head alone at first, and one more layer, from the last to the first, after every X epochs (Howard & Ruder"
-        " 2018). 0: train all from the start.",
+        "Gradual unfreezing (Howard & Ruder 2018): train the head first, and one more layer, from the last to the"
+        " first, after every X epochs. 0: train all from the start.",
         low=0,
         metavar="X",
     )
@@ -188,37 +186,37 @@ class Finetune:
     lora_targets: str = redefined(LoRA, "lora_targets", "all")
     loss: str = option(
         "dpo",
-        "preference: the loss: dpo (Rafailov et al. 2023), ipo (Azar et al. 2023), kto (Ethayarajh et al. 2024), orpo (Hong et"
-        " al. 2024), which needs no reference.",
+        "preference: loss: dpo (Rafailov et al. 2023), ipo (Azar et al. 2023), kto (Ethayarajh et al. 2024), orpo"
+        " (Hong et al. 2024; without reference).",
         choices=("dpo", "ipo", "kto", "orpo"),
     )
     beta: float = option(
         0.1,
-        "preference: how close the model stays to --model, its reference; orpo: weight of the odds ratio.",
+        "preference: strength of the KL constraint to the reference, --model; orpo: weight of the odds ratio.",
         low=1e-6,
         metavar="X",
     )
     chat: str | None = option(
         None,
-        "instruct, reward, preference: chat template for messages, if the directory of --model has none; the output keeps it.",
+        "instruct, reward, preference: chat template of messages, if the model has none; saved with the output.",
         choices=FORMATS,
     )
     class_weights: str = option(
         "none",
-        "classify, pair: weight of each label in the loss: balanced (the same total for every label), or LABEL=NUMBER,...,"
-        " 1 for other labels.",
+        "classify, pair: weights of the labels in the loss: balanced (the same total for every label), or"
+        " LABEL=NUMBER,... (others: 1).",
         metavar="WEIGHTS",
         check=class_weights,
     )
     seeds: int = option(
         1,
-        "Train N times, with --seed and the seeds after it, in DIR/seed-N; DIR keeps the best model.",
+        "Train N times, with --seed and the seeds after it, in DIR/seed-N; DIR contains the best model.",
         low=1,
         metavar="N",
     )
     folds: int = option(
         0,
-        "Cross-validation: train K times, in DIR/fold-N, each time without another Kth of the data, which validates.",
+        "Cross-validation: train K times, in DIR/fold-N, and validate on another Kth of the data each time.",
         low=0,
         metavar="K",
     )
@@ -290,7 +288,7 @@ class FinetuneTraining(Training):
         Training, "valid", None, "Held-out examples for validation, in the format of the input."
     )
     batch_size: int = option(
-        32, "Examples per step and process; 0: a 32nd of all, from 32 to 1024.", low=0, metavar="N"
+        32, "Examples per step and process; 0: a 32nd of all, between 32 and 1024.", low=0, metavar="N"
     )
     epochs: float = redefined(Training, "epochs", 3.0)
     lr: float = redefined(Training, "lr", 5e-5)
@@ -309,50 +307,47 @@ class FinetuneTraining(Training):
 class Predict:
     """Prediction options"""
 
-    columns: bool = option(False, "Write the columns of the input, followed by the prediction.")
-    probabilities: bool = option(
-        False, "Write the probability of every label instead of a label; the first line names the labels."
-    )
-    top_k: int = option(1, "Write the K most probable labels, each with its probability.", low=1, metavar="K")
+    columns: bool = option(False, "Write the columns of the input before the prediction.")
+    probabilities: bool = option(False, "Write the probability of every label; the first line contains the labels.")
+    top_k: int = option(1, "Write the K most probable labels with their probabilities.", low=1, metavar="K")
     threshold: float = option(0.5, "Minimum probability of a label, for models of --multi-label.", low=0, high=1)
     submission: bool = option(
         False, "Write the file for GLUE's server or GAP's scorer; the model must be trained on the task."
     )
     decode: str | None = option(
         None,
-        "tag, roles: argmax takes the best tag of each word, as the pipelines of transformers do; scheme takes the best sequence"
-        " of tags that is valid in the scheme of the spans (half a point more F1 on CoNLL-2003). Default: argmax for tag, scheme"
-        " for roles. A model of finetune --crf always takes the best valid sequence.",
+        "tag, roles: argmax takes the best tag of each word, as in transformers; scheme takes the best valid sequence"
+        " in the span scheme (0.5 F1 better on CoNLL-2003). Default: argmax for tag, scheme for roles. Models with"
+        " --crf always use scheme.",
         choices=("argmax", "scheme"),
     )
     to: str = option(
         "text",
-        "Output format: lines of text, or a JSON object per example; tag: entities, an object per sentence with its text and the"
-        " text, label, start and end of each entity, in characters.",
+        "Output format: lines of text, or a JSON object per example. tag: entities, an object per sentence with its"
+        " text and the text, label, start and end (in characters) of each entity.",
         choices=("text", "json", "entities"),
     )
     split: str = option(
         "words",
-        "tag: how a line of text (--text, --layout lines) becomes words: as tokenize -t words does, or at spaces only.",
+        "tag: split lines of text (--text, --layout lines) into words like tokenize -t words, or at spaces.",
         choices=("words", "whitespace"),
     )
     predictions: str | None = option(
-        None, "answer: write SQuAD's official predictions, a JSON object, to this file as well.", metavar="FILE"
+        None, "answer: also write SQuAD's official predictions, a JSON object, to this file.", metavar="FILE"
     )
     nbest: str | None = option(
-        None, "answer: write SQuAD's n best answers of each question to this file as well.", metavar="FILE"
+        None, "answer: also write SQuAD's n best answers of each question to this file.", metavar="FILE"
     )
     null_odds: str | None = option(
-        None, "answer: write SQuAD's odds of no answer of each question to this file as well.", metavar="FILE"
+        None, "answer: also write SQuAD's odds of no answer of each question to this file.", metavar="FILE"
     )
     null_threshold: float | None = option(
         None,
-        "answer: leave a question unanswered if its odds of no answer exceed X; by default as tuned in training. A greater X"
-        " gives more answers.",
+        "answer: leave a question unanswered if its odds of no answer exceed X. Default: as tuned in training.",
         metavar="X",
     )
     max_length: int = option(
-        0, "Maximum length of an example in tokens, special tokens included; 0: as in training.", low=0
+        0, "Maximum number of tokens of an example, special tokens included; 0: as in training.", low=0
     )
     batch_tokens: int = option(4096, "Tokens per batch, padding included.", low=1, metavar="N")
 

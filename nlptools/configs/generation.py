@@ -28,92 +28,92 @@ class Generate:
         metavar="N",
     )
     min_new_tokens: int = option(0, "Minimum number of new tokens before the end-of-text token.", low=0, metavar="N")
-    temperature: float = option(
-        1.0, "Divide the logits by X; 0: always take the most likely token.", low=0, metavar="X"
-    )
+    temperature: float = option(1.0, "Divide the logits by X; 0: greedy decoding.", low=0, metavar="X")
     top_k: int = option(0, "Sample from the K most likely tokens; 0: from all.", low=0, metavar="K")
     top_p: float = option(
-        1.0, "Sample from the most likely tokens that together have this probability.", low=0, high=1, metavar="P"
+        1.0,
+        "Nucleus sampling: sample from the most likely tokens with a total probability of P.",
+        low=0,
+        high=1,
+        metavar="P",
     )
     min_p: float = option(
         0.0, "Exclude tokens that are less likely than P times the most likely one.", low=0, high=1, metavar="P"
     )
     typical: float = option(
         1.0,
-        "Sample from the tokens whose surprisal is nearest to the entropy and that together have this probability (locally"
-        " typical sampling, Meister et al. 2023).",
+        "Locally typical sampling (Meister et al. 2023): sample from the tokens with surprisals closest to the"
+        " entropy and a total probability of P.",
         low=0,
         high=1,
         metavar="P",
     )
     top_n_sigma: float = option(
         0.0,
-        "Exclude tokens whose logit is more than X standard deviations of all logits below the highest (Tang et al. 2024);"
-        " 0: none.",
+        "Exclude tokens with logits more than X standard deviations below the maximum (Tang et al. 2024); 0: none.",
         low=0,
         metavar="X",
     )
     contrastive: float | None = option(
         None,
-        "Contrastive search (Su et al. 2022): of the --top-k K most likely tokens, choose the one whose probability, times"
-        " 1 - ALPHA, less ALPHA times its similarity to the tokens before it is highest. 0.6 with 4 tokens is usual.",
+        "Contrastive search (Su et al. 2022): of the --top-k tokens, take the one with the highest (1 - ALPHA) times"
+        " probability minus ALPHA times similarity to earlier tokens. 0.6 with --top-k 4 is usual.",
         low=0,
         high=1,
         metavar="ALPHA",
     )
     repetition_penalty: float = option(
-        1.0, "Make tokens less likely that have already occurred (Keskar et al. 2019).", low=0.01, metavar="X"
+        1.0, "Penalty for tokens that have already occurred (Keskar et al. 2019); 1: none.", low=0.01, metavar="X"
     )
     presence_penalty: float = option(
-        0.0, "Subtract X from the logit of each token that the output already has, as OpenAI's API.", metavar="X"
+        0.0, "Subtract X from the logits of tokens that the output already contains, as in OpenAI's API.", metavar="X"
     )
     frequency_penalty: float = option(
-        0.0, "Subtract X from the logit of a token for each time that the output already has it.", metavar="X"
+        0.0, "Subtract X from the logit of a token for each time the output contains it.", metavar="X"
     )
     no_repeat_ngram: int = option(
-        0, "Never generate the same sequence of N tokens twice; 0: no such limit.", low=0, metavar="N"
+        0, "Forbid sequences of N tokens that have already occurred; 0: allow all.", low=0, metavar="N"
     )
     beam: int | None = option(
         None,
-        "Beam search with K hypotheses; 0: sampling. Default: 0; encoder-decoders: 5, unless a sampling option is given.",
+        "Beam search with K hypotheses; 0: sampling. Default: 0; encoder-decoders: 5, or 0 with a sampling option.",
         low=0,
         metavar="K",
     )
     length_penalty: float = option(
-        1.0, "Divide the scores of a beam by the length to the power of X.", low=-10, high=10, metavar="X"
+        1.0, "Divide the scores of hypotheses by their length to the power of X.", low=-10, high=10, metavar="X"
     )
     early_stopping: bool = option(
         False,
-        "End the beam search of a line when as many hypotheses have ended as the beam is wide, even if a longer one could"
-        " score better: slightly faster, as in CTranslate2.",
+        "End the beam search when K hypotheses have ended, even if a longer one could score better: slightly faster,"
+        " as in CTranslate2.",
     )
     num_samples: int = option(1, "Samples per input, separated by tabs.", low=1, metavar="K")
     best_of: int = option(
         0,
-        "Draw N samples and write the --num-samples of them whose tokens have the highest mean log-probability, best first.",
+        "Draw N samples, and write the --num-samples with the highest mean log-probability per token.",
         low=0,
         metavar="N",
     )
-    nbest: int = option(1, "Best hypotheses of the beam to write, separated by tabs.", low=1, metavar="K")
+    nbest: int = option(1, "Hypotheses to write, separated by tabs.", low=1, metavar="K")
     strict: bool = option(
         False,
-        "Refuse prompts and sources that are longer than the model's context, and end a text where the context is full."
-        " Otherwise, they are cut and counted, and the context moves on with the text.",
+        "Refuse inputs longer than the context, and end a text where the context is full. Default: cut inputs, count"
+        " them, and slide the context over the text.",
     )
     stop: tuple[str, ...] = option((), "End a continuation before any of these texts.", metavar="TEXT,...")
     match: str | None = option(
         None,
-        "Generate a text that matches this regular expression from its beginning to its end, the space that it may begin with"
-        " included.",
+        "Generate a text that matches this regular expression as a whole, including its leading space.",
         metavar="REGEX",
     )
-    force_words: tuple[str, ...] = option((), "Generate a text that contains each of these.", metavar="TEXT,...")
-    ban_words: tuple[str, ...] = option((), "Generate a text that contains none of these.", metavar="TEXT,...")
-    stream: bool = option(False, "Write text as it is generated, one prompt after the other.")
-    logprobs: bool = option(False, "With --to jsonl: write the log-probability of each token.")
-    top_logprobs: int = option(
-        0, "With --logprobs: also the N most likely tokens at each place.", low=0, high=20, metavar="N"
+    force_words: tuple[str, ...] = option(
+        (), "Generate a text that contains each of these strings.", metavar="TEXT,..."
     )
+    ban_words: tuple[str, ...] = option((), "Generate a text that contains none of these strings.", metavar="TEXT,...")
+    stream: bool = option(False, "Write text as it is generated, one prompt after the other.")
+    logprobs: bool = option(False, "Write the log-probability of each token.")
+    top_logprobs: int = option(0, "Also write the N most likely tokens at each position.", low=0, high=20, metavar="N")
     to: str = option(
         "text",
         "Output format: text, or a JSON object per line.",
@@ -122,12 +122,13 @@ class Generate:
     )
     json_input: bool = option(
         False,
-        'Read JSON lines with the prompt under "prompt", or the source under "source". A line may have options of its own.',
+        'Read JSON lines with the prompt under "prompt", or the source under "source". A record can contain further'
+        " options.",
     )
     chat: str | None = option(
         None,
-        "Chat template for conversations, see --json-input: a model directory, or a known format such as chatml. Default: the"
-        " model's own.",
+        "Chat template of conversations (--json-input): a model directory, or a known format such as chatml. Default:"
+        " the template of the model.",
         metavar="NAME",
     )
     echo: bool = option(False, "Write the prompt before its continuation, or the source and a tab before its outputs.")
@@ -140,18 +141,18 @@ class Generate:
     )
     batch_size: int | None = option(
         None,
-        "Lines decoded together; the next ones take the places of those that have ended. Default: 64; encoder-decoders: 320"
+        "Inputs decoded together; waiting ones replace those that have ended. Default: 64; encoder-decoders: 320"
         " hypotheses or 4,096 source tokens.",
         low=1,
         metavar="N",
     )
     shard: str | None = option(
         None,
-        "Read only part I of N (from 1) of the input's lines; the outputs of all parts concatenate.",
+        "Read only part I of N (from 1) of the input lines. The outputs of all parts can be concatenated.",
         metavar="I/N",
         check=shard,
     )
-    skip_done: bool = option(False, "Continue after the lines that the output file already has.")
+    skip_done: bool = option(False, "Continue after the lines that the output file already contains.")
 
     @property
     def json(self) -> bool:

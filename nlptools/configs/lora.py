@@ -19,9 +19,9 @@ class LoRA:
 
     lora: int = option(
         0,
-        "Train low-rank adapters of rank R beside the weights of each layer, which stay as they are, and the head (Hu et al."
-        " 2021). The result is a small directory in the layout of PEFT, which needs that of the model. Adapters learn with"
-        " about ten times the learning rate: --lr 5e-4. 0: train all weights.",
+        "Rank of low-rank adapters (Hu et al. 2021), with the base weights frozen. The output is a directory of the"
+        " adapters and the head in the layout of PEFT, which refers to the base model. Adapters need about ten times"
+        " the learning rate: --lr 5e-4. 0: train all weights.",
         low=0,
         high=1024,
         metavar="R",
@@ -29,18 +29,18 @@ class LoRA:
     )
     lora_alpha: float = option(
         16.0,
-        "Adapters are scaled by X / R. With the same X, as in the paper, a learning rate serves for any rank.",
+        "Scale adapters by X / R. With the same X, one learning rate serves for any rank.",
         low=1e-6,
         metavar="X",
         section=_SECTION,
     )
     lora_dropout: float = option(
-        0.0, "Dropout of the input of adapters during training.", low=0, high=0.9, metavar="P", section=_SECTION
+        0.0, "Dropout on the input of adapters.", low=0, high=0.9, metavar="P", section=_SECTION
     )
     lora_targets: str = option(
         "all",
-        "Maps of each layer that have adapters: all, or the maps of attention (queries, keys, values, output), which are about"
-        " half as many weights.",
+        "Layers with adapters: all, or only the projections of attention (queries, keys, values, output), half as"
+        " many weights.",
         choices=TARGETS,
         section=_SECTION,
     )

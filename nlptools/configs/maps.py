@@ -17,7 +17,7 @@ class Project:
 
     output: str = option(
         "-",
-        "Output: a .tsv, .png, .svg or .html file, or a directory; - is TSV on standard output.",
+        "Output: a .tsv, .png, .svg or .html file, or a directory; -: TSV on standard output.",
         short="-o",
         metavar="FILE|DIR",
     )
@@ -28,13 +28,14 @@ class Project:
     dims: int = option(2, "Dimensions of the map: 2 or 3.", low=2, high=3, metavar="N")
     words: str | None = option(
         None,
-        "Show only the words of this file, in its order: one per line, optionally with a tab and the name of its group.",
+        "Show only the words of this file, in its order: a word per line, optionally with a tab and the name of its"
+        " group.",
         metavar="FILE",
     )
     count: int | None = option(
         None,
-        "Show only the first N words; 0: all. Default: 1000 in .png, .svg and .html; all in .tsv, in directories and of "
-        "--words.",
+        "Show only the first N words; 0: all. Default: 1000 in .png, .svg and .html; all in .tsv, in directories and"
+        " with --words.",
         short="-n",
         low=0,
         metavar="N",
@@ -52,7 +53,7 @@ class Project:
     )
     perplexity: float = option(
         30.0,
-        "Perplexity of t-SNE: about the number of neighbors per word. Reduced if there are few words.",
+        "Perplexity of t-SNE: about the number of neighbors per word. Reduced for few words.",
         low=1,
         metavar="X",
     )
@@ -63,8 +64,10 @@ class Project:
     height: float = option(7.0, "Height of a picture in inches.", low=2, high=100, metavar="X")
     lines_file: str | None = option(
         None,
-        "If VECTORS is an array (npy): the text whose lines name the rows.",
+        "Text with the names of the rows, a line each, if VECTORS is an array (npy).",
         flag="lines",
         metavar="FILE",
     )
-    source_format: str | None = option(None, "Format of VECTORS, if not by its name.", flag="from", choices=NAMES)
+    source_format: str | None = option(
+        None, "Format of VECTORS, if the file name does not tell.", flag="from", choices=NAMES
+    )

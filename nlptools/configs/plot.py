@@ -20,21 +20,21 @@ class Plot:
 
     output: str = option(
         "-",
-        "Output image (.png, .svg, .pdf); - draws with characters on standard output.",
+        "Output image (.png, .svg, .pdf); -: draw with characters on standard output.",
         short="-o",
         metavar="FILE",
     )
     force: bool = option(False, "Replace the output file if it exists.")
-    metric: tuple[str, ...] = option(METRICS, "Keys of the log to draw, one panel each.", metavar="A,B,...")
+    metric: tuple[str, ...] = option(METRICS, "Keys of the log to draw, a panel each.", metavar="A,B,...")
     x: str = option(
         "step",
-        "Horizontal axis; time counts from the start of the run.",
+        "Horizontal axis. time: since the start of the run.",
         choices=("step", "time", "tokens", "words", "pairs"),
     )
     width: float = option(
         0.0, "Width in columns of text, or in inches of an image; 0: the terminal (or 80), or 7.", low=0, metavar="N"
     )
     height: float = option(
-        0.0, "Height of each panel in rows of text, or in inches of an image; 0: 10, or 2.5.", low=0, metavar="N"
+        0.0, "Height of a panel in rows of text, or in inches of an image; 0: 10, or 2.5.", low=0, metavar="N"
     )
     ascii: bool = option(False, "Draw with ASCII characters instead of Braille dots.")

@@ -16,86 +16,89 @@ class TrainPPO:
 
     policy: str = option(
         MISSING,
-        "Directory of the language model to train, which is also the reference: a GPT-2, a LLaMA, or a model of train-lm or"
+        "Language model to train, and reference of the KL penalty: a GPT-2, a LLaMA, or a model of train-lm or"
         " finetune --task instruct.",
         metavar="DIR",
     )
     reward: str = option(
         MISSING,
-        "Directory of a reward model, or a shell command. The command reads JSON lines with prompt, completion and"
-        " ended, and writes a number for each.",
+        "Directory of a reward model, or a shell command that reads JSON lines with prompt, completion and ended, and"
+        " writes a number for each.",
         metavar="DIR|COMMAND",
     )
     algorithm: str = option(
         "ppo",
-        "ppo estimates a value for each token (Schulman et al. 2017); grpo (Shao et al. 2024) and rloo (Ahmadian et al. 2024)"
-        " compare the samples of a prompt.",
+        "ppo learns a critic (Schulman et al. 2017); grpo (Shao et al. 2024) and rloo (Ahmadian et al. 2024) compare"
+        " the samples of a prompt.",
         choices=("ppo", "grpo", "rloo"),
     )
-    samples: int = option(0, "Samples of each prompt; 0: 1 for ppo, else 4.", low=0, high=1024, metavar="K")
-    rollouts: int = option(64, "Prompts that are sampled before the model is updated.", low=1, metavar="N")
-    passes: int = option(4, "Passes over the samples before new ones are drawn.", low=1, high=100, metavar="N")
-    max_new_tokens: int = option(53, "Maximum number of tokens of a sample.", low=1, metavar="N")
+    samples: int = option(0, "Samples per prompt; 0: 1 for ppo, otherwise 4.", low=0, high=1024, metavar="K")
+    rollouts: int = option(64, "Prompts per rollout.", low=1, metavar="N")
+    passes: int = option(4, "Passes over the samples of a rollout.", low=1, high=100, metavar="N")
+    max_new_tokens: int = option(53, "Maximum length of a sample in tokens.", low=1, metavar="N")
     normalize: bool = option(
         True,
-        "Subtract from rewards the mean of the first rollout, and divide them by its standard deviation: --kl and --missing-end"
-        " are in these units, whatever the units of the rewards (Ziegler et al. 2019).",
+        "Normalize rewards by the mean and standard deviation of the first rollout (Ziegler et al. 2019), so that"
+        " --kl and --missing-end do not depend on their scale.",
     )
     missing_end: float = option(
-        0.0, "Subtract X from the reward of a sample without end-of-text token.", low=0, metavar="X"
+        0.0, "Penalty for samples that reach --max-new-tokens without an end-of-text token.", low=0, metavar="X"
     )
     kl: float | None = option(
         None,
-        "Weight of the divergence from the reference. ppo, rloo: it is subtracted from the reward of each token; grpo: it is"
-        " added to the loss. Default: 0.05; where --kl-target adapts it, it begins at 1.",
+        "KL coefficient. ppo and rloo subtract the penalty from the reward of each token, grpo adds it to the loss."
+        " Default: 0.05; with --kl-target it starts at 1.",
         low=0,
         metavar="X",
     )
     kl_target: float = option(
         0.0,
-        "Adapt the weight of the divergence so that a sample diverges by X nats from the reference (Ziegler et al. 2019); it"
-        " falls by up to 2% per rollout, and rises by up to 10%. 0: it is fixed.",
+        "Adapt the KL coefficient towards a divergence of X nats per sample (Ziegler et al. 2019), by at most -2% and"
+        " +10% per rollout. 0: fixed coefficient.",
         low=0,
         metavar="X",
     )
     kl_limit: float = option(
-        0.0, "End the training where samples diverge by more than X nats on average; 0: no limit.", low=0, metavar="X"
+        0.0,
+        "Stop when samples diverge from the reference by more than X nats on average; 0: no limit.",
+        low=0,
+        metavar="X",
     )
-    clip_ratio: float = option(0.2, "Clip changes of probabilities beyond this fraction.", low=0, high=10, metavar="X")
+    clip_ratio: float = option(0.2, "Clip range of the probability ratio.", low=0, high=10, metavar="X")
     clip_values: float = option(
         0.0,
-        "ppo: clip changes of values in a rollout beyond X; 0: no clipping, which makes them lag behind rewards that rise"
+        "Clip range of the values within a rollout; 0: no clipping, so that values follow rising rewards faster"
         " (Andrychowicz et al. 2021).",
         low=0,
         metavar="X",
     )
     critic: str = option(
         "shared",
-        "ppo: the values come from the layers of the policy, or from separate ones, which start as a copy.",
+        "Critic: a layer on the policy, or a separate network that starts as a copy of the policy.",
         choices=("shared", "separate"),
     )
-    value_weight: float = option(0.1, "ppo: weight of the loss of the values.", low=0, metavar="X")
+    value_weight: float = option(0.1, "Coefficient of the value loss.", low=0, metavar="X")
     value_rate: float = option(
         10.0,
-        "ppo: learning rate of the values, as a multiple of --lr: of a separate critic, or of the last layer of a shared one.",
+        "Critic learning rate, relative to --lr. A shared critic has it in its last layer.",
         low=0,
         metavar="X",
     )
-    discount: float = option(1.0, "ppo: discount of the reward for each token before it.", low=0, high=1, metavar="X")
+    discount: float = option(1.0, "Discount factor per token.", low=0, high=1, metavar="X")
     trace: float = option(
         1.0,
-        "ppo: decay of generalized advantage estimation (Schulman et al. 2016). Below 1 errors of the values favour or disfavour"
-        " the end of a sample; 1 is best from a good policy (Ahmadian et al. 2024).",
+        "GAE lambda (Schulman et al. 2016). Below 1, errors of the critic bias the length of samples; 1 is best from"
+        " a good policy (Ahmadian et al. 2024).",
         low=0,
         high=1,
         metavar="X",
     )
     mix: str | None = option(
         None,
-        "Also train on the lines of this text, so that the model forgets less (PPO-ptx, Ouyang et al. 2022).",
+        "Also train on the lines of this text, against forgetting (PPO-ptx, Ouyang et al. 2022).",
         metavar="FILE",
     )
-    mix_weight: float = option(1.0, "Weight of the loss on --mix.", low=0, metavar="X")
+    mix_weight: float = option(1.0, "Coefficient of the loss on --mix.", low=0, metavar="X")
     lora: int = redefined(LoRA, "lora", 0)  # without dropout, which would change the ratios of probabilities
     lora_alpha: float = redefined(LoRA, "lora_alpha", 16.0)
     lora_targets: str = redefined(LoRA, "lora_targets", "all")
@@ -134,14 +137,13 @@ class PPOTraining(Training):
     batch_size: int = option(32, "Samples per step.", low=1, metavar="N")
     reward_timeout: str | None = option(
         None,
-        "End a reward command that takes longer than this for the samples of a rollout, and the run with a checkpoint"
-        " (status 65).",
+        "Time limit of a reward command per rollout. A slower command ends the run with a checkpoint and status 65.",
         metavar="TIME",
         check=duration,
     )
     epochs: float = option(
         1.0,
-        "Passes over the prompts, unless --steps is given; 0: no step, which saves the policy as it is.",
+        "Passes over the prompts, unless --steps is given; 0: save the policy unchanged.",
         low=0,
         metavar="X",
     )

@@ -44,15 +44,15 @@ class Prompt:
     )
     description: str | None = option(
         None,
-        "Description of the task, written once, before the examples. Default: that of the template.",
+        "Description of the task, once before the examples. Default: the description of the template.",
         metavar="TEXT",
     )
     examples: str | None = option(
-        None, "Solved examples that every prompt begins with; a file in the layout of the input.", metavar="FILE"
+        None, "File of solved examples for the start of every prompt, in the layout of the input.", metavar="FILE"
     )
     shots: int | None = option(
         None,
-        "Draw K examples for each prompt, at random and without the prompt's own record. Default: all, in order.",
+        "Draw K random examples for each prompt, never its own record. Default: all, in order.",
         flag="shots",
         short="-k",
         low=0,
@@ -60,16 +60,13 @@ class Prompt:
     )
     separator: str | None = option(
         None,
-        "Text between the description, the examples and the last question. Default: a line end; for a template of several"
-        " lines two.",
+        "Text between description, examples and question. Default: a line end; for templates of several lines two.",
         metavar="TEXT",
     )
-    answer: str = option(
-        OUTPUT, "The first field of the answer: the prompt ends before it, examples go on.", metavar="FIELD"
-    )
+    answer: str = option(OUTPUT, "First field of the answer; the prompt ends before it.", metavar="FIELD")
     constants: tuple[str, ...] = option(
         (),
-        "Fill in a field with the same text in each record, such as --set 'instruction=Translate to French.'",
+        "Fill a field with the same text in each record: --set 'instruction=Translate to French.'",
         flag="set",
         multiple=True,
         metavar="NAME=TEXT",
@@ -77,35 +74,36 @@ class Prompt:
     )
     words: tuple[str, ...] = option(
         (),
-        "Words to write in place of labels, such as 0=negative,1=positive.",
+        "Write these words instead of labels: 0=negative,1=positive.",
         metavar="LABEL=WORD,...",
         check=constant,
     )
     choices: tuple[str, ...] = option(
         (),
-        "With --to jsonl: the answers between which score --choices decides. --task choice: those of the record.",
+        "Answers for score --choices to select from. --task choice: the endings of the record.",
         metavar="TEXT,...",
     )
     task: str | None = option(
         None,
-        "Read the input as finetune does for this task (classify, pair, answer, ...). Default: a record per line, see FORMATS.",
+        "Read the input like finetune --task TASK (classify, pair, answer, ...). Default: a record per line, see"
+        " FORMATS.",
         metavar="TASK",
         check=task,
     )
     chat: str | None = option(
         None,
-        "Write prompts as conversations: with the chat template of this model directory, or a known one (see FORMATS).",
+        "Write conversations, with the chat template of this model directory, or a known one (see FORMATS).",
         metavar="DIR|NAME",
     )
-    system: str | None = option(None, "With --chat or --messages: the system message.", metavar="TEXT")
+    system: str | None = option(None, "System message of conversations.", metavar="TEXT")
     to: str = option(
         "text",
-        'Output format: a prompt per line, or JSON lines, with the answer under "completion" if the record has it.',
+        'Output format: a prompt per line, or JSON lines, with the answer of the record, if any, under "completion".',
         choices=("text", "jsonl"),
         was={"--json": "--to jsonl"},
     )
-    messages: bool = option(False, 'With --to jsonl: write "messages", the turns of a conversation, instead of texts.')
-    seed: int = option(1, "Seed of the choice of examples.", low=0, high=LARGEST_SEED, metavar="N")
+    messages: bool = option(False, 'Write "messages", the turns of a conversation, instead of texts.')
+    seed: int = option(1, "Seed of the random examples.", low=0, high=LARGEST_SEED, metavar="N")
 
     @property
     def json(self) -> bool:

@@ -17,10 +17,9 @@ class TrainReward:
         Finetune,
         "model",
         MISSING,
-        "Directory of the pretrained model: a GPT-2, a LLaMA, a model of train-lm or finetune --task instruct, a BERT or an"
-        " ELECTRA.",
+        "Pretrained model: a GPT-2, a LLaMA, a model of train-lm or finetune --task instruct, a BERT or an ELECTRA.",
     )
-    layout: str = redefined(Files, "layout", "auto", "Layout of the files: jsonl, parquet; auto: by the name.")
+    layout: str = redefined(Files, "layout", "auto", "Layout of the files: jsonl, parquet; auto: by file name.")
     best: str = option(
         "auto", "Validation metric that selects the weights. auto: accuracy.", choices=("auto", "accuracy", "loss")
     )
@@ -28,10 +27,10 @@ class TrainReward:
         Finetune,
         "max_length",
         0,
-        "Maximum length of a prompt with a response in tokens; longer ones are cut and counted. 0: the model's limit.",
+        "Maximum number of tokens of prompt and response; longer ones are cut and counted. 0: the limit of the model.",
     )
     chat: str | None = redefined(
-        Finetune, "chat", None, "Chat template for messages, if the directory of --model has none; the output keeps it."
+        Finetune, "chat", None, "Chat template of messages, if the model has none; saved with the output."
     )
     encoder_dropout: float | None = redefined(Finetune, "encoder_dropout", None)
     freeze: str = redefined(Finetune, "freeze", "0")

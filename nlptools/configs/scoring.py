@@ -57,8 +57,8 @@ class Score:
 
     per: str = option(
         "line",
-        "Write the log-probability of each line, of each token, the surprisal of each word, or the perplexity of the whole"
-        " text.",
+        "Unit of the output: log-probability per line or per token, surprisal per word, or perplexity of the whole"
+        " text (total).",
         choices=("line", "token", "word", "total"),
     )
     to: str = option(
@@ -69,91 +69,89 @@ class Score:
     )
     choices: bool = option(
         False,
-        "Score alternatives: for each record of a context and several choices, the log-probability of each choice, given the"
-        " context. Writes JSON lines, and the accuracy where answers are given. With --per total: the accuracy alone.",
+        "Score alternatives: the log-probability of each choice of a record, given the context of the record. Writes"
+        " JSON lines, and the accuracy if the records have answers; with --per total only the accuracy.",
         section="Choices",
     )
     unconditional: str | None = option(
         None,
-        "With --choices: also the log-probability of each choice given TEXT alone (--unconditional '': at the start of a text),"
-        " and the choices by the difference.",
+        "Also score each choice after TEXT alone, and select choices by the difference. '': after the start of a text.",
         metavar="TEXT",
         section="Choices",
     )
     by: str | None = option(
         None,
-        "With --choices: also the accuracy of the records with each value of this column (key), such as phenomenon.",
+        "Also print the accuracy for each value of this column or key, such as phenomenon.",
         metavar="COLUMN",
         section="Choices",
     )
     delimiter: str = option(
         " ",
-        "With --choices: text between a context and its choices, unless one of them has white space there. A prompt, as from the"
-        " prompt command, goes on without.",
+        "Text between a context and its choices, unless either has white space there. Prompts of the prompt command"
+        " need none.",
         metavar="TEXT",
         section="Choices",
     )
     strict: bool = option(
         False,
-        "With --choices: refuse contexts that do not fit in the model's context with their choices. Otherwise, they are cut"
-        " from the left, and counted.",
+        "Refuse a context that exceeds the context length of the model together with its choices. Default: cut it on"
+        " the left, and count it.",
         section="Choices",
     )
     text_column: str | None = option(
         None,
-        "Score the texts in this column of a table, CSV, Parquet or JSON lines by suffix, else fields between tabs, and keep"
-        " the other columns: a name in the first line, or a number from 1 (-1 the last) of a table without one.",
+        "Score this column of a table (CSV, Parquet or JSON lines by suffix, otherwise fields between tabs) and keep"
+        " the others. A column is a name in the first line, or a number from 1 (-1: the last).",
         metavar="NAME",
         was={"--field": "--text-column"},
     )
     masked: str | None = option(
         None,
-        "Score text with an encoder (BERT) that predicts masked tokens: the log-probability of each token, given all others."
-        " pll masks one token at a time; within-word masks the later pieces of its word, too. Without a value: pll.",
+        "Score with a masked language model (BERT): the log-probability of each token given all others. pll masks one"
+        " token at a time; within-word also masks the later pieces of its word. Without a value: pll.",
         choices=("pll", "within-word"),
         bare="pll",
         metavar="[HOW]",
     )
     columns: tuple[str, ...] = option(
         ("surprisal",),
-        "Columns of --per word: surprisal; rank of the first token of the word among all tokens; entropy of the distribution"
-        " of this token; number of tokens; unknown, 1 if a token of the word is unknown to the model, else 0.",
+        "Columns: surprisal; rank of the first token of the word among all tokens; entropy of the distribution of"
+        " this token; tokens, their number; unknown, 1 if the model does not know a token of the word, else 0.",
         choices=COLUMNS,
         section="Words",
     )
     base: str | None = option(
         None,
-        "Base of the logarithm of surprisals and entropies of --per word: 2 (bits), e (nats) or 10. Default: 2.",
+        "Base of the logarithm of surprisals and entropies: 2 (bits), e (nats) or 10. Default: 2.",
         choices=tuple(LOGARITHMS),
         section="Words",
     )
     boundary_correction: bool = option(
         True,
-        "Let the surprisal of a word include that the word ends, where the tokenizer puts the space before a word into the"
-        " first piece of the word.",
+        "Include the end of a word in its surprisal, where the first piece of a word contains the space before it.",
         section="Words",
     )
     stride: int = option(
         0,
-        "Tokens from one window to the next in texts longer than the context; with fewer, each token sees more context and"
-        " scoring takes longer. 0: the length of the context, with --carry half of it. The last window is moved back to be"
-        " full; a token counts in the first window that contains it.",
+        "Tokens from one window to the next in texts longer than the context; fewer give each token more context and"
+        " take longer. 0: the context length, with --carry half of it. The last window is moved back until it is full;"
+        " a token counts in the first window that contains it.",
         low=0,
         metavar="N",
     )
     document: str | None = option(
         None,
-        "Unit of text that --per total scores independently; default: as in training.",
+        "Unit that --per total scores independently. Default: as in training.",
         choices=("line", "paragraph", "file"),
     )
     carry: bool = option(
         False,
-        "Score the text as one stream: each token given all tokens before it, those of earlier lines or documents included. A"
-        " model with a state carries it over; one with a longest context sees the last tokens of the stream.",
+        "Score the input as one stream, in which tokens of earlier lines and documents are context. A recurrent model"
+        " carries its state; others see the last tokens that fit into their context.",
     )
     mixed: tuple[str, ...] = option(
         (),
-        "Mix MODEL with this one: the probability of each token is the weighted mean of those by all models.",
+        "Interpolate with this model: the probability of a token is the weighted mean over all models.",
         flag="with",
         multiple=True,
         metavar="MODEL",
@@ -169,61 +167,59 @@ class Score:
     )
     tune: str | None = option(
         None,
-        "Choose the weights of a mixture, and the settings of --cache, that are best for this held-out text.",
+        "Find the mixture weights and the --cache-settings with the lowest perplexity on this held-out text.",
         metavar="FILE",
         **_MIXTURE,
     )
     save: str | None = option(
         None,
-        "Save the mixture as a model directory for score and generate, with copies of its models (hard links, where the file"
-        " system permits).",
+        "Save the mixture as a model directory for score and generate. It contains the models, as hard links where"
+        " possible.",
         metavar="DIR",
         **_MIXTURE,
     )
     cache: int = option(
         0,
-        "Give more probability to recent tokens that followed hidden states like the present one: a neural cache of the last N"
-        " tokens (Grave et al. 2017). Includes --carry.",
+        "Neural cache of the last N tokens (Grave et al. 2017): raise the probability of tokens that followed a"
+        " similar hidden state. Implies --carry.",
         low=0,
         metavar="N",
         **_ADAPTATION,
     )
     cache_settings: str | None = option(
         None,
-        "Weight of the cache, and the factor of the products of hidden states. Default: .1,.3; better ones: see --tune.",
+        "Weight of the cache, and scale of the similarities. Default: .1,.3; --tune finds better values.",
         metavar="P,X",
         check=cache_settings,
         **_ADAPTATION,
     )
     dynamic: float = option(
         0.0,
-        "Train the model on the text that has been scored: dynamic evaluation (Krause et al. 2018) by gradient descent with this"
-        " learning rate. Includes --carry. The saved model stays as it is.",
+        "Dynamic evaluation (Krause et al. 2018): train on each segment after it is scored, by gradient descent with"
+        " this learning rate. Implies --carry. The model directory does not change.",
         low=0,
         metavar="RATE",
         **_ADAPTATION,
     )
     dynamic_decay: float = option(
         0.0,
-        "Share of the way back to the saved weights that each update of --dynamic goes.",
+        "Fraction of the way back to the saved weights that each update goes.",
         low=0,
         high=1,
         metavar="X",
         **_ADAPTATION,
     )
-    dynamic_segment: int = option(
-        20, "Tokens from one update of --dynamic to the next.", low=1, metavar="N", **_ADAPTATION
-    )
+    dynamic_segment: int = option(20, "Tokens per update.", low=1, metavar="N", **_ADAPTATION)
     eos: bool = option(
         True,
-        "Score the end-of-text token as part of each line or document. With --no-eos and without --stride, values are those of"
+        "Score the end-of-text token of each line or document. --no-eos without --stride gives the values of"
         " loglikelihood_rolling in lm-evaluation-harness.",
     )
     batch_tokens: int = option(4096, "Tokens per batch, padding included.", low=1, metavar="N")
     memory_length: int | None = option(
         None,
-        "Positions that each position sees before it, for a model with a memory (transformer-xl); more than in training often"
-        " help. Default: as the model directory says.",
+        "Positions of memory that a Transformer-XL attends to; more than in training often help. Default: from the"
+        " model directory.",
         low=0,
         high=1 << 20,
         metavar="N",

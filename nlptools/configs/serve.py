@@ -20,13 +20,13 @@ class Serve:
     name: str | None = option(None, "Name of the model in answers. Default: the name of its directory.", metavar="NAME")
     chat: str | None = option(
         None,
-        "Chat template: a model directory, or a known format such as chatml. Default: the model's own.",
+        "Chat template: a model directory, or a known format such as chatml. Default: the template of the model.",
         metavar="NAME",
     )
     weights: str | None = redefined(Generate, "weights", None, ROUNDED)
     batch_size: int = option(32, "Prompts or texts computed together.", low=1, metavar="N")
     most_waiting: int = option(
-        256, "Prompts or texts that may wait; further requests are refused with status 503.", low=1, metavar="N"
+        256, "Maximum number of waiting prompts or texts; further requests get status 503.", low=1, metavar="N"
     )
     most_tokens: int = option(1024, "Maximum number of new tokens of an answer.", low=1, metavar="N")
     most_body: str = option("4M", "Maximum size of a request.", metavar="SIZE", check=size)
@@ -37,7 +37,7 @@ class Serve:
     )
     timeout: str = option(
         "5m",
-        "Maximum time of a request: until it has arrived, and until it is answered.",
+        "Maximum time to receive a request, and to answer it.",
         metavar="TIME",
         check=duration,
     )

@@ -50,39 +50,35 @@ class Scratch:
     """Options without pretraining"""
 
     vectors: str | None = option(
-        None, "Start from the word vectors of this file, in any format that convert reads.", metavar="FILE"
+        None, "Start from these word vectors, in any format that convert reads.", metavar="FILE"
     )
     tokenizer: str = option("words", "Tokenizer of texts: a name or a path, as in tokenize.", metavar="NAME")
-    lowercase: bool = option(True, "Lower-case the texts; tag: the words that are looked up, not their characters.")
+    lowercase: bool = option(True, "Lower-case the texts; tag: only for the lookup of words, not for their characters.")
     min_count: int = option(
         1, "Minimum frequency of a word in the training texts; rarer words are unknown.", low=1, metavar="N"
     )
-    dim: int = option(
-        100, "Dimensions of a word vector, unless --vectors has others.", low=1, high=1 << 16, metavar="N"
-    )
+    dim: int = option(100, "Dimensions of word vectors, without --vectors.", low=1, high=1 << 16, metavar="N")
     hidden_size: int = option(
         128, "Size of a layer: of the MLP, the filters of each width, the states of each direction.", low=1, metavar="N"
     )
-    depth: int = option(
-        1, "Number of layers (lstm, gru, rnn, transformer; tag: also cnn).", low=1, high=64, metavar="N"
-    )
+    depth: int = option(1, "Number of layers.", low=1, high=64, metavar="N")
     dropout: float = option(0.5, "Dropout before the last layer, and between layers.", low=0, high=0.99, metavar="X")
-    word_ngrams: int = option(2, "Maximum length of n-grams of words (bag).", low=1, high=16, metavar="N")
+    word_ngrams: int = option(2, "Maximum length of word n-grams.", low=1, high=16, metavar="N")
     char_ngrams: str | None = option(
-        None, "Add n-grams of A to B characters of each word, such as 3-6 (bag).", metavar="A-B", check=lengths
+        None, "Add n-grams of A to B characters of each word, such as 3-6.", metavar="A-B", check=lengths
     )
 
     characters: str | None = option(
         None,
-        "tag: vector of the spelling of a word, beside its own: the maximum over windows of its characters, cnn (Ma & Hovy 2016),"
-        " the last states of an LSTM in both directions, lstm (Lample et al. 2016), or none. Default: cnn.",
+        "tag: vector for the spelling of a word, in addition to its word vector: cnn (Ma & Hovy 2016), lstm in both"
+        " directions (Lample et al. 2016), or none. Default: cnn.",
         choices=word_taggers.CHARACTERS,
     )
     char_dim: int = option(30, "tag: dimensions of this vector.", low=1, high=1 << 12, metavar="N")
     max_vectors: int = option(
         200_000,
-        "tag: the number of words of --vectors, from the top of the file, that the model knows even where the training texts lack"
-        " them; 0: all.",
+        "tag: words of --vectors, from the top of the file, that the model knows in addition to the training words;"
+        " 0: all.",
         low=0,
         metavar="N",
     )
