@@ -9,7 +9,6 @@ together with the weights.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
@@ -75,18 +74,6 @@ class Checkpoints:
     def path(self, step: int) -> Path:
         """The directory of the checkpoint of `step`, whether or not it exists."""
         return self.directory / f"step-{step:06d}"
-
-    def marked_best(self) -> dict[str, Any] | None:
-        """The record of the checkpoint named in the file `best` of version 0.1.0; None if either is missing.
-
-        That version wrote `best` after the checkpoint. If it was killed in between, it later removed the checkpoint that its
-        records call the best, and kept the one named in the file.
-        """
-        with contextlib.suppress(OSError, ValueError, BundleError):
-            name = (self.directory / "best").read_text(encoding="utf-8").strip()
-            if _NAME.fullmatch(name):
-                return artifacts.read_json(self.directory / name / RECORD)
-        return None
 
     def load_last(self) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor], dict[str, Any]] | None:
         """(weights, state, record) of the newest intact checkpoint, or None; damaged ones are skipped with a warning."""

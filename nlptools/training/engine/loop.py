@@ -156,21 +156,17 @@ class Fit:
         self.source.restore(record["source"])
         self.progress = Progress(**record["progress"])
         self._find_best()
-        if self.progress.best is not None and not self.progress.best_valid:  # a checkpoint older than this field
-            self.progress.best_valid = {"loss": self.progress.best}
         self.batches = iter(self.source)
 
     def _find_best(self) -> None:
-        """Check that the checkpoint of the best validation exists: version 0.1.0 could lose it (see `marked_best`)."""
+        """Forget the best validation if somebody has removed its checkpoint."""
         progress, checkpoints = self.progress, self.checkpoints
         if checkpoints is None or progress.best is None or checkpoints.path(progress.best_step).is_dir():
             return
-        marked = checkpoints.marked_best()
-        instead = "the next validation counts as the best" if marked is None else "using the one before it"
-        messages.warn(f"checkpoint of step {progress.best_step}, the best so far, is missing: {instead}")
-        before = {} if marked is None else marked["progress"]
-        progress.best, progress.best_step = before.get("best"), before.get("best_step", 0)
-        progress.best_valid = before.get("best_valid", {})
+        messages.warn(
+            f"checkpoint of step {progress.best_step}, the best so far, is missing: the next validation counts as the best"
+        )
+        progress.best, progress.best_step, progress.best_valid = None, 0, {}
 
     def load_weights(self, weights: dict[str, torch.Tensor]) -> None:
         """Load `weights`, of all parameters or of adapters, into the model, and into the copy that training computes with."""

@@ -120,33 +120,10 @@ def test_patience_keeps_the_best(data: Corpus, tmp_path: Path, criterion: Criter
     assert not checkpoints.path(4).is_dir(), "the best until step 8"
 
 
-def test_checkpoints_of_older_versions_are_continued(data: Corpus, tmp_path: Path) -> None:
-    run = replace(RUN, schedule="constant")
-    losses = iter([3.0, 2.0, 2.5])
-
-    def part(directory: Path, steps: int) -> Any:
-        objective = CausalLM(tiny("transformer"))
-        return fit(objective, source("transformer", data), BACKEND, replace(run, steps=steps),
-                   checkpoints=Checkpoints(directory, 2), evaluate=lambda model, stop: {"loss": next(losses)})  # fmt: skip
-
-    part(tmp_path / "new", 8)
-    found = Checkpoints(tmp_path / "new", 2).load_last()
-    assert found is not None
-    for name in ("best_valid", "averaged"):
-        del found[2]["progress"][name]
-    Checkpoints(tmp_path / "old", 2).save(8, *found)
-    progress = part(tmp_path / "old", 12).progress
-    assert (progress.step, progress.best, progress.best_valid, progress.since_best) == (12, 2.0, {"loss": 2.0}, 1)
-
-
-@pytest.mark.parametrize(
-    ("marked", "last", "best"), [(True, 3.5, (4, 3.0)), (True, 2.7, (16, 2.7)), (False, 3.5, (16, 3.5))]
-)
 def test_a_best_checkpoint_that_is_missing_is_replaced(
-    data: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], marked: bool, last: float, best: tuple[int, float]
+    data: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Version 0.1.0 named the best in a file as well. Killed before it wrote the file, it later removed the checkpoint."""
-    losses = iter([3.0, 2.0, 2.5, last])
+    losses = iter([3.0, 2.0, 2.5, 3.5])
 
     def part(steps: int) -> Any:
         return fit(CausalLM(tiny("transformer")), source("transformer", data), BACKEND,
@@ -155,10 +132,8 @@ def test_a_best_checkpoint_that_is_missing_is_replaced(
 
     part(12)
     shutil.rmtree(tmp_path / "checkpoints/step-000008")
-    if marked:
-        (tmp_path / "checkpoints/best").write_text("step-000004\n")
     progress = part(16).progress
-    assert (progress.best_step, progress.best, progress.best_valid) == (*best, {"loss": best[1]})
+    assert (progress.best_step, progress.best, progress.best_valid) == (16, 3.5, {"loss": 3.5})
     assert "checkpoint of step 8, the best so far, is missing" in capsys.readouterr().err
 
 
