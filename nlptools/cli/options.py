@@ -17,7 +17,8 @@ from click.core import ParameterSource
 from nlptools import messages
 from nlptools.cli import config_files, earlier_names, environment, short_help
 from nlptools.cli.option_types import Checked, CommaList, flat, value_type
-from nlptools.configs import Common, Lines, size
+from nlptools.configs import Common, Lines
+from nlptools.configs.units import size
 from nlptools.errors import InputError, UsageError, display
 from nlptools.files import hub_cache, progress, streams
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass
 from typing import Any
 
-from nlptools.configs import check_architecture, option, size
+from nlptools.configs import check_architecture, option
 from nlptools.configs.lm_presets import PRESETS
 from nlptools.configs.ngram import SMOOTHINGS, limits, weights
 from nlptools.configs.recurrent import OPTIONS as _RECURRENT
 from nlptools.configs.recurrent import cutoffs
+from nlptools.configs.units import size
 from nlptools.errors import UsageError
 
 _XL: dict[str, Any] = {"architectures": ("transformer-xl",), "section": "Options of Transformer-XL"}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass
 from typing import ClassVar
 
-from nlptools.configs import Training, duration, lora, option, redefined
+from nlptools.configs import Training, lora, option, redefined
 from nlptools.configs.lora import LoRA
+from nlptools.configs.units import duration
 from nlptools.errors import UsageError
 
 

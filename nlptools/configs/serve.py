@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nlptools.configs import duration, option, redefined, size
+from nlptools.configs import option, redefined
 from nlptools.configs.chat import ROUNDED
 from nlptools.configs.generation import Generate
+from nlptools.configs.units import duration, size
 
 
 @dataclass(frozen=True)

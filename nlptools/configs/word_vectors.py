@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from nlptools.configs import duration, interval, option, vectors
+from nlptools.configs import option, vectors
+from nlptools.configs.units import duration, interval
 from nlptools.errors import UsageError
 
 MODELS, LOSSES = ("skipgram", "cbow", "glove"), ("ns", "hs", "softmax")

@@ -22,9 +22,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from nlptools.configs import duration, size
 from nlptools.configs.generation import Generate
 from nlptools.configs.serve import Serve
+from nlptools.configs.units import duration, size
 from nlptools.errors import NlptoolsError, shown
 from nlptools.serving import completion_keys, completions
 from nlptools.serving.answers import Answer

@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from functools import partial
 
 from nlptools import messages
-from nlptools.configs import Compute, duration
+from nlptools.configs import Compute
 from nlptools.configs.serve import Serve
+from nlptools.configs.units import duration
 from nlptools.errors import Unavailable, reason
 
 _GRACE = 5  # seconds that answers in hand have, when the server is to end

@@ -18,7 +18,8 @@ from conftest import ROOT, environment
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nlptools.configs import Common, size
+from nlptools.configs import Common
+from nlptools.configs.units import size
 from nlptools.errors import DataError, InputError, OutputError, StreamError, UsageError
 from nlptools.files import atomic, compression, streams
 from nlptools.files.streams import Output

@@ -6,7 +6,7 @@ import math
 import time
 
 from nlptools.batches.source import Source
-from nlptools.configs import Interval
+from nlptools.configs.units import Interval
 from nlptools.training.engine.progress import Progress
 
 

@@ -16,7 +16,8 @@ from nlptools import messages
 from nlptools.batches.source import Source
 from nlptools.batches.windows import Batch
 from nlptools.compute.backend import Backend
-from nlptools.configs import Training, duration, interval
+from nlptools.configs import Training
+from nlptools.configs.units import duration, interval
 from nlptools.errors import Diverged, NlptoolsError
 from nlptools.layers import lora
 from nlptools.metrics.criterion import LOSS, Criterion

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from nlptools import __version__, bundle, messages
-from nlptools.configs import Training, ngram, size
+from nlptools.configs import Training, ngram
 from nlptools.configs.lm import TrainLM
+from nlptools.configs.units import size
 from nlptools.corpora.columns import Column, open_columns
 from nlptools.corpora.token_file import TextCounts
 from nlptools.environment import available_memory, available_threads, resident_memory

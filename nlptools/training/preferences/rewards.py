@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from nlptools.batches.features import Encoding
-from nlptools.configs import Compute, duration
+from nlptools.configs import Compute
 from nlptools.configs.finetuning import Files, Predict
+from nlptools.configs.units import duration
 from nlptools.errors import DataError, UsageError, display, reason, shown
 from nlptools.files import atomic
 from nlptools.formats.examples import Place, Ranking, TextExample, Turn

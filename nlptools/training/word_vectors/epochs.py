@@ -6,7 +6,7 @@ import time
 from dataclasses import asdict, dataclass
 
 from nlptools import messages
-from nlptools.configs import interval
+from nlptools.configs.units import interval
 from nlptools.configs.word_vectors import VectorRun
 from nlptools.corpora.word_sequences import Sequences
 from nlptools.training.engine.checkpoint import Checkpoints

@@ -15,7 +15,8 @@ import torch
 
 from nlptools import messages
 from nlptools.compute.backend import Backend
-from nlptools.configs import Compute, Devices, duration
+from nlptools.configs import Compute, Devices
+from nlptools.configs.units import duration
 from nlptools.configs.vectors import FORMATS
 from nlptools.configs.word_vectors import NAMES, TrainW2V, VectorRun
 from nlptools.corpora import word_sequences as data

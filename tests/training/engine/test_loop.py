@@ -20,7 +20,8 @@ from tiny_models import tiny
 from nlptools import errors
 from nlptools.batches.windows import ContiguousStreams, ShuffledWindows
 from nlptools.compute.backend import Backend
-from nlptools.configs import Training, interval
+from nlptools.configs import Training
+from nlptools.configs.units import interval
 from nlptools.corpora.token_file import Corpus, TextCounts
 from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.training.engine import loop
