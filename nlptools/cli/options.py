@@ -18,6 +18,7 @@ from nlptools import messages
 from nlptools.cli import config_files, earlier_names, environment, short_help
 from nlptools.cli.option_types import Checked, CommaList, flat, value_type
 from nlptools.configs import Common, Lines
+from nlptools.configs.combinations import check_combinations, describe_rules
 from nlptools.configs.units import size
 from nlptools.errors import InputError, UsageError, display
 from nlptools.files import hub_cache, progress, streams
@@ -135,10 +136,13 @@ def command(
         @functools.wraps(function)
         def callback(**values: Any) -> None:
             _apply_common(values)
-            function(**_instances(groups, values))
+            arguments = _instances(groups, values)
+            check_combinations(*(arguments[_argument(group)] for group in groups))
+            function(**arguments)
 
         result = click.command(name, cls=Command, context_settings={"help_option_names": ["--help"]})(callback)
-        result.params.extend(_option(field, name) for group in groups for field in dataclasses.fields(group))
+        fields = {field.name: field for group in groups for field in dataclasses.fields(group)}
+        result.params.extend(_option(field, name, describe_rules(field, fields)) for field in fields.values())
         result.params.extend([*config_files.config_options(), short_help.option()])
         result.groups, result.exit_codes = groups, exit_codes
         result.published = hub_cache.PUBLISHED if opens_models else ""
@@ -229,18 +233,22 @@ def _instances(groups: tuple[type, ...], values: dict[str, Any]) -> dict[str, An
     for group in groups:
         names = [field.name for field in dataclasses.fields(group)]
         built = group(**{name: values.pop(name) for name in names})
-        values[group.__name__.lower()] = built
+        values[_argument(group)] = built
     return values
 
 
-def _option(field: dataclasses.Field[Any], command: str) -> click.Option:
-    """The click option of a settings field of a command."""
+def _argument(group: type) -> str:
+    return group.__name__.lower()
+
+
+def _option(field: dataclasses.Field[Any], command: str, rules: str) -> click.Option:
+    """The click option of a settings field of a command; `rules`: sentences at the end of its help."""
     data = field.metadata
     flag = "--" + (data["flag"] or field.name.replace("_", "-"))
     variables = environment.variables(command, flag, field.name)
     required = field.default is dataclasses.MISSING
     annotation = str(field.type).removesuffix(" | None")
-    help_text = data["help"]
+    help_text = data["help"] + rules
     if annotation == "bool":
         names = [f"{flag}/--no-{flag[2:]}"] + ([data["short"]] if data["short"] else [])
         if data["short"]:

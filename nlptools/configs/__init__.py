@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
+from types import MappingProxyType
 from typing import Any
 
-from nlptools.configs.optimizers import OPTIMIZERS, optimizers_help
+from nlptools.configs.combinations import Conditions, check_combinations
+from nlptools.configs.optimizers import AVERAGING, OPTIMIZERS, optimizers_help
 from nlptools.configs.units import LARGEST, duration, interval, size
 from nlptools.errors import UsageError
 
@@ -33,7 +35,11 @@ def option(
     multiple: bool = False,
     more: Callable[[str], bool] | None = None,
     bare: Any = None,
-    was: Mapping[str, str] | None = None,
+    was: Mapping[str, str] = MappingProxyType({}),
+    needs: Conditions = (),
+    excludes: Conditions = (),
+    only: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+    free: bool = False,
 ) -> Any:
     """A dataclass field that is also a command-line option.
 
@@ -52,24 +58,13 @@ def option(
         more: whether an argument that follows a value of the option is a further value, as in `-i A B`.
         bare: the value of an option that is given without a value.
         was: earlier names of the option, each with what is written now: {"--json": "--to jsonl"}.
+        needs: conditions that must hold where the option is set, see `combinations`: ("vectors",); or for each of its values that
+            has some: {"plateau": ("valid",)}.
+        excludes: conditions that must not hold, in the same form.
+        only: other options, and their values with which this one has an effect: {"smoothing": ("add-k",)}.
+        free: the option may change when a run continues.
     """
-    metadata = {
-        "help": help,
-        "flag": flag,
-        "short": short,
-        "metavar": metavar,
-        "choices": choices,
-        "families": families,
-        "architectures": architectures,
-        "section": section,
-        "low": low,
-        "high": high,
-        "check": check,
-        "multiple": multiple,
-        "more": more,
-        "bare": bare,
-        "was": was or {},
-    }
+    metadata = {name: value for name, value in locals().items() if name != "default"}
     return field(metadata=metadata) if default is MISSING else field(default=default, metadata=metadata)
 
 
@@ -88,10 +83,10 @@ def effective(settings: Any) -> dict[str, Any]:
     return {name: getattr(settings, name) for name, known in chosen.items() if not known or settings.arch in known}
 
 
-def redefined(base: type, name: str, default: Any, help: str | None = None) -> Any:
-    """The option `name` of the settings `base`, with another default, and perhaps another help."""
+def redefined(base: type, name: str, default: Any, help: str | None = None, **changes: Any) -> Any:
+    """The option `name` of the settings `base` with another default, and perhaps another help or other arguments of `option`."""
     inherited = base.__dataclass_fields__[name].metadata  # type: ignore[attr-defined]
-    return field(default=default, metadata={**inherited, "help": help or inherited["help"]})
+    return field(default=default, metadata={**inherited, "help": help or inherited["help"], **changes})
 
 
 def repetitions(help: str, default: int = 1000) -> Any:
@@ -190,7 +185,7 @@ class Lines:
 class Devices:
     """Compute options"""
 
-    device: str = option("auto", "Device: auto, cpu, cuda, cuda:N or mps.", metavar="NAME")
+    device: str = option("auto", "Device: auto, cpu, cuda, cuda:N or mps.", metavar="NAME", free=True)
     deterministic: bool = option(
         False, "Use only deterministic algorithms, also on a GPU and across processes; slower."
     )
@@ -209,7 +204,11 @@ class Compute(Devices):
         choices=("auto", "fp32", "bf16", "fp16"),
     )
     threads: int = option(
-        0, "CPU threads; 0: OMP_NUM_THREADS if set, else all cores available to this process.", low=0, metavar="N"
+        0,
+        "CPU threads; 0: OMP_NUM_THREADS if set, else all cores available to this process.",
+        low=0,
+        metavar="N",
+        free=True,
     )
 
 
@@ -217,7 +216,9 @@ class Compute(Devices):
 class Training:
     """Training options"""
 
-    output: str = option(MISSING, "Directory of the model and its training record.", short="-o", metavar="DIR")
+    output: str = option(
+        MISSING, "Directory of the model and its training record.", short="-o", metavar="DIR", free=True
+    )
     valid: str | None = option(None, "Held-out text for validation.", metavar="FILE")
     batch_size: int = option(16, "Sequences per step and process.", low=1, metavar="N")
     epochs: float = option(
@@ -225,10 +226,11 @@ class Training:
         "Passes over the data, unless --steps is given; 0: no step, which saves the initial weights.",
         low=0,
         metavar="X",
+        free=True,
     )
-    steps: int = option(0, "Optimizer steps; 0: determined by --epochs.", low=0, metavar="N")
+    steps: int = option(0, "Optimizer steps; 0: determined by --epochs.", low=0, metavar="N", free=True)
     max_time: str | None = option(
-        None, "Save a checkpoint and stop after this time (status 75).", metavar="TIME", check=duration
+        None, "Save a checkpoint and stop after this time (status 75).", metavar="TIME", check=duration, free=True
     )
     lr: float = option(1e-3, "Peak learning rate.", low=0, metavar="X")
     min_lr: float = option(
@@ -247,12 +249,18 @@ class Training:
         " square root of the step (Vaswani et al. 2017); plateau divides it by --decay after each validation without a better"
         " score, epoch-decay in each epoch after the first --decay-after ones.",
         choices=("cosine", "trapezoid", "linear", "constant", "inverse-sqrt", "plateau", "epoch-decay"),
+        needs={"plateau": ("valid or valid_source",)},
     )
     decay: float = option(
         4.0, "Divisor of the learning rate for plateau and epoch-decay.", low=1, high=1e6, metavar="X"
     )
     decay_after: int = option(1, "Epochs before epoch-decay begins.", metavar="N")
-    optimizer: str = option("adamw", optimizers_help(), choices=tuple(OPTIMIZERS))
+    optimizer: str = option(
+        "adamw",
+        optimizers_help(OPTIMIZERS),
+        choices=tuple(OPTIMIZERS),
+        needs=dict.fromkeys(AVERAGING, ("valid or valid_source",)),
+    )
     asgd_patience: int = option(
         5,
         "asgd averages once a validation is worse than the best one more than N validations before it.",
@@ -262,27 +270,38 @@ class Training:
     beta2: float = option(0.95, "Second-moment decay of AdamW.", low=0, high=1, metavar="X")
     accumulate: int = option(1, "Batches per optimizer step.", low=1, metavar="N")
     clip: float = option(1.0, "Maximum norm of the gradient; 0: no clipping.", low=0, metavar="X")
-    save_every: str = option("10m", "Checkpoint interval: steps, time (10m), epochs (1e), never.", check=interval)
-    valid_every: str = option("1e", "Validation interval, as --save-every.", check=interval)
-    log_every: str = option("10", "Report interval, as --save-every.", check=interval)
+    save_every: str = option(
+        "10m", "Checkpoint interval: steps, time (10m), epochs (1e), never.", check=interval, free=True
+    )
+    valid_every: str = option("1e", "Validation interval, as --save-every.", check=interval, free=True)
+    log_every: str = option("10", "Report interval, as --save-every.", check=interval, free=True)
     keep: int = option(
-        2, "Checkpoints to keep, besides the best one and those that --average needs.", low=2, metavar="N"
+        2, "Checkpoints to keep, besides the best one and those that --average needs.", low=2, metavar="N", free=True
     )
     average: int = option(
         1,
         "Average the weights of the last N validations (without --valid: of the last N checkpoints of --save-every) at the"
         " end, unless the best single weights score better; 1: no averaging.",
         low=1,
+        excludes=tuple(f"optimizer {name}" for name in AVERAGING),
         metavar="N",
+        free=True,
     )
-    patience: int = option(0, "Stop after this many validations without a better score; 0: never.", low=0, metavar="N")
-    resume: str = option("auto", "Continue from a checkpoint in the output.", choices=("auto", "never", "must"))
-    force: bool = option(False, "Replace a finished or different run in the output directory.")
-    track: str = option("none", "Also send the reports to this tracker.", choices=("none", "tensorboard"))
-    compile: bool = option(False, "Compile the training step (needs a C++ compiler on CPU; pays off in long runs).")
+    patience: int = option(
+        0, "Stop after this many validations without a better score; 0: never.", low=0, metavar="N", free=True
+    )
+    resume: str = option(
+        "auto", "Continue from a checkpoint in the output.", choices=("auto", "never", "must"), free=True
+    )
+    force: bool = option(False, "Replace a finished or different run in the output directory.", free=True)
+    track: str = option("none", "Also send the reports to this tracker.", choices=("none", "tensorboard"), free=True)
+    compile: bool = option(
+        False, "Compile the training step (needs a C++ compiler on CPU; pays off in long runs).", free=True
+    )
     dry_run: bool = option(
         False,
         "Build everything, take two steps, of which the second is timed, report sizes and speed, and write nothing.",
+        free=True,
     )
 
     @property
@@ -292,14 +311,9 @@ class Training:
 
     def check(self) -> None:
         """Raise UsageError for options that cannot be combined."""
+        check_combinations(self)
         if self.average > 1 and not self.held_out and self.save_every == "never":
             raise UsageError("--average needs --valid, or a --save-every other than never")
-        averages = OPTIMIZERS[self.optimizer].averages
-        if self.average > 1 and averages:
-            raise UsageError(f"--average cannot be combined with --optimizer {self.optimizer}")
-        if not self.held_out and (self.schedule == "plateau" or averages):
-            option = "--schedule plateau" if self.schedule == "plateau" else f"--optimizer {self.optimizer}"
-            raise UsageError(f"{option} needs --valid")
         if self.lr * self.weight_decay >= 1:
             raise UsageError(
                 f"--lr {self.lr:g} times --weight-decay {self.weight_decay:g} is {self.lr * self.weight_decay:g}, expected"

@@ -6,6 +6,7 @@ from dataclasses import MISSING, dataclass
 from typing import Any
 
 from nlptools.configs import check_architecture, option
+from nlptools.configs.combinations import check_combinations
 from nlptools.configs.lm_presets import PRESETS
 from nlptools.configs.ngram import SMOOTHINGS, limits, weights
 from nlptools.configs.recurrent import OPTIONS as _RECURRENT
@@ -69,11 +70,12 @@ class TrainLM:
         "Start from the word vectors of this file or directory, in any format that convert reads; tokens without a vector get"
         " random numbers of the same variance. Their size must be that of the embeddings (--hidden).",
         metavar="FILE",
+        excludes=("init",),
     )
     freeze_embeddings: bool = option(
         False,
-        "Keep the embeddings that come from --vectors as they are. Where the output is tied to the embeddings, it keeps them"
-        " as well; the other tokens learn.",
+        "Do not train the embeddings of tokens with a vector; a tied output keeps them, too.",
+        needs=("vectors",),
     )
     document: str = option(
         "line",
@@ -154,15 +156,25 @@ class TrainLM:
         "Weights of n-grams of 1, 2, ... words (jelinek-mercer). Default: the best ones for the text of --valid.",
         metavar="P,P,...",
         check=weights,
+        only={"smoothing": ("jelinek-mercer",)},
         **_NGRAM,
     )
-    add: float = option(1.0, "Number added to each count (add-k).", low=1e-9, high=1e6, metavar="K", **_NGRAM)
+    add: float = option(
+        1.0,
+        "Number added to each count.",
+        low=1e-9,
+        high=1e6,
+        metavar="K",
+        only={"smoothing": ("add-k",)},
+        **_NGRAM,
+    )
     memory: str | None = option(
         None,
         "Limit of the memory for counts and tables; what exceeds it goes to files beside the output. The vocabulary and up to"
         " 20 bytes for each n-gram of one length are not included. Default: half of the machine's memory.",
         metavar="SIZE",
         check=size,
+        free=True,
         **_NGRAM,
     )
     keep_counts: bool = option(False, "Keep the counts in the model directory, for --merge.", **_NGRAM)
@@ -174,7 +186,7 @@ class TrainLM:
         more=lambda argument: True,
         **_NGRAM,
     )
-    arpa: str | None = option(None, "Also write the model to this ARPA file.", metavar="FILE", **_NGRAM)
+    arpa: str | None = option(None, "Also write the model to this ARPA file.", metavar="FILE", free=True, **_NGRAM)
 
     embedding: int = option(
         0,
@@ -242,6 +254,7 @@ class TrainLM:
         "In training, compare each word with N words drawn from the vocabulary, the frequent ones more often, not with all."
         " Expects a vocabulary in the order of frequency. Validation uses all words.",
         metavar="N",
+        excludes=("adaptive",),
         **_ELMO,
     )
     key_value_heads: int = option(
@@ -258,19 +271,10 @@ class TrainLM:
     def check(self) -> None:
         """Raise UsageError for options that cannot be combined."""
         check_architecture(self, self.arch)
-        if self.vectors is not None and self.init is not None:
-            raise UsageError("--vectors does not go with --init, which has embeddings")
-        if self.freeze_embeddings and self.vectors is None:
-            raise UsageError("--freeze-embeddings goes with --vectors")
-        if self.sampled and self.adaptive is not None:
-            raise UsageError("--sampled does not go with --adaptive, which needs no sampling")
+        check_combinations(self)
         if self.arch == "ngram" and self.order > 7:
             raise UsageError(f"--order {self.order} is not between 1 and 7, as n-gram models need it")
-        if self.weights is not None and self.smoothing != "jelinek-mercer":
-            raise UsageError("--weights goes with --smoothing jelinek-mercer")
         if self.weights is not None and len(weights(self.weights)) != self.order:
             raise UsageError(
                 f"--weights has {len(weights(self.weights))} numbers, --order {self.order} needs {self.order}"
             )
-        if self.add != 1.0 and self.smoothing != "add-k":
-            raise UsageError("--add goes with --smoothing add-k")

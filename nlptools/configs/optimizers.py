@@ -5,6 +5,7 @@ A new optimizer is one file in `training/engine/`, with a class that has `from_o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -49,8 +50,9 @@ OPTIMIZERS = {
         ),
     )
 }
+AVERAGING = tuple(row.name for row in OPTIMIZERS.values() if row.averages)
 
 
-def optimizers_help() -> str:
-    """The help of `--optimizer`."""
-    return "Optimizer. " + "; ".join(f"{row.name}: {row.help}" for row in OPTIMIZERS.values()) + "."
+def optimizers_help(names: Iterable[str]) -> str:
+    """The help of an `--optimizer` that offers these."""
+    return "Optimizer. " + "; ".join(f"{name}: {OPTIMIZERS[name].help}" for name in names) + "."

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from nlptools.configs import Training, lora, option, redefined
 from nlptools.configs.lora import LoRA
+from nlptools.configs.optimizers import AVERAGING, OPTIMIZERS, optimizers_help
 from nlptools.configs.units import duration
 from nlptools.errors import UsageError
 
@@ -131,6 +132,9 @@ class TrainPPO:
                     raise UsageError(f"--{name.replace('_', '-')} goes with --algorithm ppo")
 
 
+_OPTIMIZERS = tuple(name for name in OPTIMIZERS if name not in AVERAGING)  # which need a validation
+
+
 @dataclass(frozen=True)
 class PPOTraining(Training):
     """Training options"""
@@ -141,16 +145,33 @@ class PPOTraining(Training):
         "Time limit of a reward command per rollout. A slower command ends the run with a checkpoint and status 65.",
         metavar="TIME",
         check=duration,
+        free=True,
     )
-    epochs: float = option(
+    epochs: float = redefined(
+        Training,
+        "epochs",
         1.0,
         "Passes over the prompts, unless --steps is given; 0: save the policy unchanged.",
-        low=0,
-        metavar="X",
     )
     lr: float = redefined(Training, "lr", 1e-5)
     warmup: float = redefined(Training, "warmup", 0.0)
-    schedule: str = redefined(Training, "schedule", "constant")
+    schedule: str = redefined(
+        Training,
+        "schedule",
+        "constant",
+        "Learning rate after the warm-up: trapezoid is constant and decays over the last fifth, inverse-sqrt decays with the"
+        " square root of the step, epoch-decay divides it by --decay in each epoch after the first --decay-after ones.",
+        choices=("cosine", "trapezoid", "linear", "constant", "inverse-sqrt", "epoch-decay"),
+        needs=(),
+    )
+    optimizer: str = redefined(
+        Training,
+        "optimizer",
+        "adamw",
+        optimizers_help(_OPTIMIZERS),
+        choices=_OPTIMIZERS,
+        needs=(),
+    )
     weight_decay: float = redefined(Training, "weight_decay", 0.0)
     # not options here: there is no validation, and nothing of fixed size to compile
     valid: ClassVar[None] = None  # type: ignore[misc]

@@ -99,13 +99,14 @@ class VectorRun:
     """Run options"""
 
     output: str = option("-", "Where to write the vectors: a file, a directory, or - for standard output.", short="-o",
-                         metavar="PATH")  # fmt: skip
+                         metavar="PATH", free=True)  # fmt: skip
     format: str | None = option(
         None,
         "Output format; by default selected by the file name. fasttext and bundle (a directory) store n-grams.",
         flag="to",
         choices=(*NAMES, *vectors.NAMES),
         was={"--format": "--to"},
+        free=True,
     )
     valid: str | None = option(None, "Held-out text to measure the loss on after each epoch.", metavar="FILE")
     workers: int = option(
@@ -113,19 +114,22 @@ class VectorRun:
         "Training processes; 0: OMP_NUM_THREADS if set, else one for each core. One process gives the same bytes every time.",
         low=0,
         metavar="N",
+        free=True,
     )
     run: str | None = option(
         None,
         "Keep the state of the run in this directory. Default: the output if it is a directory, or FILE.run beside an output"
         " file until it is written.",
         metavar="DIR",
+        free=True,
     )
     max_time: str | None = option(
         None,
         "Stop after this long with everything saved (status 75).",
         metavar="TIME",
         check=duration,
+        free=True,
     )
-    save_every: str = option("10m", "Checkpoint interval: time (10m), epochs (1e), never.", check=interval)
-    resume: str = option("auto", "Continue from a checkpoint.", choices=("auto", "never", "must"))
-    force: bool = option(False, "Replace the output, or a different run in its directory.")
+    save_every: str = option("10m", "Checkpoint interval: time (10m), epochs (1e), never.", check=interval, free=True)
+    resume: str = option("auto", "Continue from a checkpoint.", choices=("auto", "never", "must"), free=True)
+    force: bool = option(False, "Replace the output, or a different run in its directory.", free=True)

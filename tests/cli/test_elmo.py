@@ -79,7 +79,7 @@ def test_long_words_are_cut_with_a_count(call: Run, text: Path) -> None:
     [
         (("--carry", *VALID), "--carry does not go with --arch elmo"),
         (("--vectors", "v.txt", "train.txt"), "--vectors does not go with --arch elmo"),
-        (("--sampled", 5, "--adaptive", "4,8", "train.txt"), "--sampled does not go with --adaptive"),
+        (("--sampled", 5, "--adaptive", "4,8", "train.txt"), "--sampled cannot be combined with --adaptive"),
         (("--heads", 2, "train.txt"), "--heads does not go with --arch elmo"),
         (("-t", "bytes", "train.txt"), "does not split text into words"),
     ],

@@ -191,10 +191,10 @@ def test_characters_of_a_file_with_a_vocabulary_include_line_ends(trained):
         (("--order", "8"), 2, "--order"),
         (("--prune", "0,2,1"), 2, "never smaller than the one before"),
         (("--prune", "1"), 2, "0 for single words"),
-        (("--weights", ".5,.5"), 2, "--weights goes with --smoothing jelinek-mercer"),
+        (("--weights", ".5,.5"), 2, "--weights applies to --smoothing jelinek-mercer only"),
         (("--smoothing", "jelinek-mercer", "--weights", ".5,.5"), 2, "--order 5 needs 5"),
         (("--smoothing", "jelinek-mercer"), 2, "needs --weights, or --valid"),
-        (("--add", "2"), 2, "--add goes with --smoothing add-k"),
+        (("--add", "2"), 2, "--add applies to --smoothing add-k only"),
     ],
 )
 def test_options_that_do_not_fit(arguments, status, message, trained):

@@ -188,8 +188,8 @@ def test_a_stopped_run_continues_with_the_same_vectors(call: Run, text: Path) ->
         (["--vectors", "v.txt", "--hidden", 16], 2, "--vectors v.txt: vectors of 8 numbers, the embeddings of the model have 16"),
         (["--vectors", "none.txt"], 66, "none.txt"),
         (["--vectors", "other.txt"], 65, "other.txt: no token of the vocabulary has a vector"),
-        (["--freeze-embeddings"], 2, "--freeze-embeddings goes with --vectors"),
-        (["--vectors", "v.txt", "--init", "lm"], 2, "--vectors does not go with --init"),
+        (["--freeze-embeddings"], 2, "--freeze-embeddings requires --vectors"),
+        (["--vectors", "v.txt", "--init", "lm"], 2, "--vectors cannot be combined with --init"),
         (["--vectors", "v.txt", "--arch", "ngram"], 2, "does not go with --arch ngram"),
     ],
 )  # fmt: skip

@@ -19,6 +19,7 @@ from nlptools import bundle, messages
 from nlptools.batches.source import Source
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Training
+from nlptools.configs.combinations import free_options
 from nlptools.errors import Stopped, display
 from nlptools.files import artifacts, atomic
 from nlptools.layers import lora
@@ -30,12 +31,6 @@ from nlptools.training.engine.log import Log, digits
 from nlptools.training.engine.loop import Evaluate, Fit, Result, fit, total_steps
 from nlptools.training.engine.progress import Progress
 from nlptools.training.objective import Objective
-
-# Settings that may change when a run is continued: how long, how often, how fast.
-_FREE = (
-    *("steps", "epochs", "max_time", "save_every", "valid_every", "log_every", "keep", "patience"),
-    *("average", "resume", "force", "track", "dry_run", "output", "threads", "compile", "device", "reward_timeout"),
-)
 
 
 class Data(run_directory.Data, Protocol):
@@ -290,7 +285,8 @@ class _Job:
         return {**self.task.settings(), **asdict(self.run), **asdict(self.compute)}
 
     def _fingerprint(self) -> dict[str, Any]:
-        kept = {key: value for key, value in self._settings().items() if key not in _FREE}
+        free = free_options(self.run, self.compute)
+        kept = {key: value for key, value in self._settings().items() if key not in free}
         return run_directory.fingerprint(kept, processes=self.backend.world_size)
 
     def _record(self, data: Data, marks: Mapping[str, Any], before: Mapping[str, Any] | None) -> dict[str, Any]:

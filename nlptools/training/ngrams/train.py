@@ -13,6 +13,7 @@ import numpy as np
 
 from nlptools import __version__, bundle, messages
 from nlptools.configs import Training, ngram
+from nlptools.configs.combinations import free_options
 from nlptools.configs.lm import TrainLM
 from nlptools.configs.units import size
 from nlptools.corpora.columns import Column, open_columns
@@ -34,7 +35,6 @@ from nlptools.training.ngrams.runs import Merger, Run
 from nlptools.training.ngrams.text import Text, encoded, read
 from nlptools.training.ngrams.weights import fitted_weights
 
-_FREE = ("arpa", "memory")  # settings that do not change the model
 _LEAST = 1 << 12  # tokens counted at a time, at least
 _TABLE_BYTES = 36  # of memory for each token and word of an n-gram, for counts and the model
 _COUNT_BYTES = 32  # for counts only
@@ -122,7 +122,8 @@ def _given_again(text: Text, settings: TrainLM, run: Training, before: Mapping[s
 
 def _fingerprint(settings: TrainLM) -> dict[str, Any]:
     """The settings that change the model."""
-    return run_directory.fingerprint({name: value for name, value in asdict(settings).items() if name not in _FREE})
+    free = free_options(settings)
+    return run_directory.fingerprint({name: value for name, value in asdict(settings).items() if name not in free})
 
 
 def _finished(settings: TrainLM, run: Training, marks: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -16,6 +16,7 @@ import torch
 from nlptools import messages
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Devices
+from nlptools.configs.combinations import free_options
 from nlptools.configs.units import duration
 from nlptools.configs.vectors import FORMATS
 from nlptools.configs.word_vectors import NAMES, TrainW2V, VectorRun
@@ -39,8 +40,6 @@ from nlptools.training.word_vectors.trainer import Trainer
 from nlptools.vectors.files import directory as bundle_format
 from nlptools.vectors.files import formats
 from nlptools.vectors.table import Vectors
-
-_FREE = ("output", "format", "workers", "run", "max_time", "save_every", "resume", "force", "device")
 
 
 def train_vectors(
@@ -206,7 +205,8 @@ class _Job:
         return formats.load(self.run.output, self.kind)
 
     def _marks(self) -> dict[str, Any]:
-        return run_directory.fingerprint({key: value for key, value in self._chosen().items() if key not in _FREE})
+        free = free_options(self.settings, self.run, self.devices)
+        return run_directory.fingerprint({key: value for key, value in self._chosen().items() if key not in free})
 
     def _chosen(self) -> dict[str, Any]:
         return {**asdict(self.settings), **asdict(self.run), **asdict(self.devices)}

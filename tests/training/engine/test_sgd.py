@@ -70,8 +70,8 @@ def test_averages_are_those_of_torch() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"optimizer": "asgd"}, "--optimizer asgd needs --valid"),
-        ({"schedule": "plateau"}, "--schedule plateau needs --valid"),
+        ({"optimizer": "asgd"}, "--optimizer asgd requires --valid"),
+        ({"schedule": "plateau"}, "--schedule plateau requires --valid"),
         ({"optimizer": "sgd", "lr": 20.0}, "--lr 20 times --weight-decay 0.1 is 2, expected less than 1"),
         ({"optimizer": "asgd", "valid": "v", "average": 3}, "--average cannot be combined with --optimizer asgd"),
     ],

@@ -1,0 +1,123 @@
+"""Rules of combination: each option declares its own, and `check_combinations` checks those of all options.
+
+A condition is written as on the command line, with the names of fields:
+
+* `vectors`: the option has another value than its default.
+* `smoothing add-k`: the option has this value.
+* `scratch or features`: one of the conditions holds.
+
+All settings of a command are checked together, so a condition may name an option of another class. An option that the command
+lacks is not set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import Field, fields
+from typing import Any
+
+from nlptools.errors import UsageError
+
+# conditions of an option, or those of each of its values that has some: {"plateau": ("valid",)}
+Conditions = tuple[str, ...] | Mapping[str, tuple[str, ...]]
+Options = Mapping[str, Field[Any]]  # by the names of their fields
+
+
+def check_combinations(*settings: Any) -> None:
+    """Check the rules of all options in `settings`, instances of dataclasses.
+
+    Raises UsageError if an option lacks another, excludes another, or has no effect with the value of another.
+    """
+    options = {field.name: field for each in settings for field in fields(each)}
+    values = {field.name: getattr(each, field.name) for each in settings for field in fields(each)}
+    for name, field in options.items():
+        value = values[name]
+        for flag, condition in _conditions(field, "needs", value):
+            if not _holds(condition, options, values):
+                raise UsageError(f"{flag} requires {_written(condition, options)}")
+        for flag, condition in _conditions(field, "excludes", value):
+            if _holds(condition, options, values):
+                raise UsageError(f"{flag} cannot be combined with {_written(condition, options)}")
+        for other, known in field.metadata["only"].items() if value != field.default else ():
+            if other in values and _text(values[other]) not in known:
+                raise UsageError(f"{flag_of(field)} applies to {flag_of(options[other])} {', '.join(known)} only")
+
+
+def free_options(*settings: Any) -> set[str]:
+    """The options in `settings` that may change when a run continues."""
+    return {field.name for each in settings for field in fields(each) if field.metadata["free"]}
+
+
+def flag_of(field: Field[Any]) -> str:
+    """The long name of an option where it is set: `--no-eos` for a switch that is on by default."""
+    name = field.metadata["flag"] or field.name.replace("_", "-")
+    return f"--no-{name}" if field.default is True else f"--{name}"
+
+
+def describe_rules(field: Field[Any], options: Options) -> str:
+    """The rules of an option as sentences of its help, each after a space; "" if it has none."""
+    text = "".join(
+        f" Applies to {_written(name, options)} {', '.join(known)} only."
+        for name, known in field.metadata["only"].items()
+    )
+    for rule, first, verb in (("needs", "Requires", "requires"), ("excludes", "Not with", "excludes")):
+        declared: Conditions = field.metadata[rule]
+        if isinstance(declared, Mapping):
+            text += "".join(f" {value} {verb} {_listed(them, options)}." for value, them in declared.items())
+        elif declared:
+            text += f" {first} {_listed(declared, options)}."
+    return text
+
+
+def named_options(field: Field[Any]) -> Iterator[list[tuple[str, tuple[str, ...]]]]:
+    """The alternatives of each rule of `field`: the options that it names, each with the values that it names."""
+    for rule in ("needs", "excludes"):
+        declared: Conditions = field.metadata[rule]
+        for conditions in declared.values() if isinstance(declared, Mapping) else (declared,):
+            for condition in conditions:
+                yield [(name, (value,) if value else ()) for name, value in _alternatives(condition)]
+    yield from ([rule] for rule in field.metadata["only"].items())
+
+
+def _conditions(field: Field[Any], rule: str, value: Any) -> Iterator[tuple[str, str]]:
+    """The conditions of a rule for this value, each after the option as a message names it."""
+    declared: Conditions = field.metadata[rule]
+    if isinstance(declared, Mapping):
+        for condition in declared.get(_text(value), ()):
+            yield f"{flag_of(field)} {_text(value)}", condition
+    elif value != field.default:
+        for condition in declared:
+            yield flag_of(field), condition
+
+
+def _alternatives(condition: str) -> Iterator[tuple[str, str]]:
+    """Names of options, each with the value it must have, or ""."""
+    for alternative in condition.split(" or "):
+        name, _, value = alternative.partition(" ")
+        yield name, value
+
+
+def _holds(condition: str, options: Options, values: Mapping[str, Any]) -> bool | None:
+    """Whether a condition holds; None: unknown."""
+    results = [
+        None if name not in values else _text(values[name]) == text if text else values[name] != options[name].default
+        for name, text in _alternatives(condition)
+    ]
+    return True if True in results else None if None in results else False
+
+
+def _written(condition: str, options: Options) -> str:
+    """A condition as it is written on the command line."""
+    flags = [
+        (flag_of(options[name]) if name in options else f"--{name}", text) for name, text in _alternatives(condition)
+    ]
+    return " or ".join(f"{flag} {text}".rstrip() for flag, text in flags)
+
+
+def _listed(conditions: Iterable[str], options: Options) -> str:
+    return ", ".join(_written(condition, options) for condition in conditions)
+
+
+def _text(value: Any) -> str:
+    """A value as on the command line."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
