@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from nlptools.cli.manual.command_pages import command_page, markdown, sections
 from nlptools.cli.options import command as make_command
 from nlptools.errors import UsageError
 
@@ -20,10 +22,12 @@ TOPICS = {
 
 @make_command("help", exit_codes=(0, 2))
 @click.argument("topic", required=False, metavar="[COMMAND|TOPIC]")
-def command(topic: str | None, common: object) -> None:
+@click.argument("section", required=False)
+def command(topic: str | None, section: str | None, common: object) -> None:
     """Show the manual page of a command or a topic.
 
-    Without an argument, shows the page of nlptools itself, which lists the commands.
+    Without an argument, shows the page of nlptools itself, which lists the commands. SECTION shows one section only: the
+    formats or the examples of a command, or a section of a guide.
 
     Topics: alignment (instructions, preferences), encoders (BERT, vectors of lines, fine-tuning), evaluation, formats (what the
     commands read and write), language-models, pipelines, training (stopping, continuing, clusters), translation (and
@@ -33,7 +37,13 @@ def command(topic: str | None, common: object) -> None:
 
     context = click.get_current_context()
     if topic is not None and topic not in COMMANDS and topic not in TOPICS:
-        topic = _resolved(topic, [*COMMANDS, *TOPICS])
+        topic = _resolved(topic, [*COMMANDS, *TOPICS], "command or topic")
+    if topic is not None and section is not None:
+        parts = sections(guide(topic) if topic in TOPICS else markdown(topic))
+        names = {heading.lower(): heading for heading in parts}
+        heading = names[_resolved(section.lower(), list(names), f"section of {topic}")]
+        click.echo(re.sub(r"^<!--.*?-->\n", "", parts[heading], flags=re.MULTILINE))
+        return
     page = _page(TOPICS.get(topic or "", f"nlptools-{topic}.1" if topic else "nlptools.1"))
     if page is not None and shutil.which("man"):
         if sys.stdout.isatty():
@@ -49,17 +59,19 @@ def command(topic: str | None, common: object) -> None:
     assert shown is not None and context.parent is not None
     parent = context.parent if topic is None else click.Context(shown, info_name=topic, parent=context.parent)
     click.echo(shown.get_help(parent))
+    if topic is not None and (formats := command_page(topic).formats):
+        click.echo(f"\nFormats:\n\n{formats}")
 
 
-def _resolved(text: str, names: list[str]) -> str:
+def _resolved(text: str, names: list[str], what: str) -> str:
     """The only one of `names` that begins with `text`, or differs from it by a final s. Raises UsageError."""
-    possible = [name for name in names if name.startswith(text) or name == text.rstrip("s")]
+    possible = [text] if text in names else [n for n in names if n.startswith(text) or n == text.rstrip("s")]
     if len(possible) != 1:
         from difflib import get_close_matches
 
         close = ", ".join(possible or get_close_matches(text, names))
-        hint = f"did you mean {close}?" if close else "'nlptools help' lists the commands and topics"
-        raise UsageError(f"no such command or topic: {text}", hint=hint)
+        listed = "'nlptools help' lists the commands and topics" if what == "command or topic" else ", ".join(names)
+        raise UsageError(f"no such {what}: {text}", hint=f"did you mean {close}?" if close else listed or None)
     return possible[0]
 
 

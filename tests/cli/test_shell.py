@@ -135,6 +135,7 @@ def test_wrong_values_from_elsewhere(call, ref):
 def test_help_command(run, tmp_path):
     env = {"PATH": str(tmp_path)}  # without man(1)
     assert "--fail-under" in run("help", "bleu", env=env).text
+    assert "\nFormats:\n" in run("help", "bleu", env=env).text
     assert "bleu" in run("help", env=env).text
     assert run("help", "formats", env=env).text.startswith("# Formats")
     assert run("help", "pipeline", env=env).out == run("help", "pipelines", env=env).out
@@ -144,6 +145,17 @@ def test_help_command(run, tmp_path):
         assert (done.code, done.out) == (2, b"")
         assert done.err.startswith(f"nlptools help: no such command or topic: {wrong}\n  hint: {hint}")
     assert "'nlptools help' lists" in run("help", "xyzzy", env=env).err
+
+
+def test_sections_of_pages_and_guides(run):
+    assert "\n```sh\nnlptools score lm/ < candidates.txt\n```\n" in run("help", "score", "examples").text
+    formats = run("help", "convert", "format").text
+    assert "glove" in formats and "{{" not in formats and "nlptools convert" not in formats
+    vocabularies = run("help", "language-models", "vocab").text
+    assert "nlptools build-vocab" in vocabularies and "<!--" not in vocabularies
+    assert vocabularies == run("help", "lang", "Vocabularies").text
+    done = run("help", "score", "options")
+    assert (done.code, done.out) == (2, b"") and "formats, examples" in done.err
     if (
         shutil.which("man")
         and subprocess.run(["man", "-l", str(ROOT / "man" / "nlptools.1")], capture_output=True).returncode == 0

@@ -16,7 +16,7 @@ class CommandPage(NamedTuple):
 
     Attributes:
         formats: the section Formats, in Markdown.
-        examples: what each example does, and its lines of shell.
+        examples: title and shell lines of each example in the section Examples.
     """
 
     formats: str = ""
@@ -26,16 +26,19 @@ class CommandPage(NamedTuple):
 @cache
 def command_page(name: str) -> CommandPage:
     """The page of the command `name`; an empty one if it has no file."""
+    found = sections(markdown(name))
+    examples = re.findall(r"^(\S.*?)\n\n```sh\n(.*?)\n```$", found.get("Examples", ""), re.MULTILINE | re.DOTALL)
+    return CommandPage(found.get("Formats", ""), tuple((" ".join(title.split()), lines) for title, lines in examples))
+
+
+def markdown(name: str) -> str:
+    """The file of the command `name`, with each {{MODULE:CONSTANT}} replaced by its value; empty if there is no file."""
     path = _COMMANDS / f"{name}.md"
-    if not path.is_file():
-        return CommandPage()
-    _, *parts = re.split(r"^## (.*)\n", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    sections = dict(zip(parts[::2], parts[1::2], strict=True))
-    formats = re.sub(r"\{\{([\w.]+):(\w+)\}\}", _inserted, sections.get("Formats", ""))
-    examples = re.findall(r"^(\S.*?)\n\n```sh\n(.*?)\n```$", sections["Examples"], re.MULTILINE | re.DOTALL)
-    return CommandPage(formats.strip(), tuple((" ".join(what.split()), lines) for what, lines in examples))
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return re.sub(r"\{\{([\w.]+):(\w+)\}\}", lambda m: str(getattr(import_module(f"nlptools.{m[1]}"), m[2])), text)
 
 
-def _inserted(match: re.Match[str]) -> str:
-    """The value of {{MODULE:NAME}}: a constant of a module of the package."""
-    return str(getattr(import_module(f"nlptools.{match[1]}"), match[2]))
+def sections(text: str) -> dict[str, str]:
+    """Heading -> text of the sections of a Markdown text, without what comes before the first."""
+    _, *parts = re.split(r"^## (.*)\n", text, flags=re.MULTILINE)
+    return {heading: part.strip("\n") for heading, part in zip(parts[::2], parts[1::2], strict=True)}

@@ -107,7 +107,7 @@ def _command_page(name: str, command: Command, parent: click.Context) -> str:
     if command.published:
         out += [".SH PUBLISHED MODELS", *_paragraphs(command.published)]
     if command.page.formats:
-        out += [".SH FORMATS", *_formats(command.page.formats)]
+        out += [".SH FORMATS", *_markdown(command.page.formats)]
     if command.page.examples:
         out.append(".SH EXAMPLES")
         for what, line in command.page.examples:
@@ -120,18 +120,23 @@ def _command_page(name: str, command: Command, parent: click.Context) -> str:
 
 
 def _guide(page: str, text: str) -> str:
-    """The page of a guide written in Markdown: a title, headings, paragraphs, lists with `* ` and fenced code."""
+    """The page of a guide: a title and its text."""
     title, _, body = text.removeprefix("# ").partition("\n")
     name, section = page.rsplit(".", 1)
     out = [_head(name, int(section), title[:1].lower() + title[1:]), ".SH DESCRIPTION"]
-    for i, part in enumerate(re.split(r"^```\w*\n(.*?)\n```$", body, flags=re.MULTILINE | re.DOTALL)):
-        if i % 2:
-            out += _code(part)
-        else:
-            for block in re.split(r"\n\s*\n", part.strip()):
-                out += _prose(block)
+    out += _markdown(body)
     topics = [topic.replace(".", "(") + ")" for topic in TOPICS.values() if topic != page]
     return _page([*out, ".SH SEE ALSO", _references(["nlptools(1)", *topics])])
+
+
+def _markdown(text: str) -> Iterator[str]:
+    """Headings, paragraphs, lists with `* ` and fenced code."""
+    for i, part in enumerate(re.split(r"^```\w*\n(.*?)\n```$", text, flags=re.MULTILINE | re.DOTALL)):
+        if i % 2:
+            yield from _code(part)
+        else:
+            for block in re.split(r"\n\s*\n", part.strip()):
+                yield from _prose(block)
 
 
 def _prose(block: str) -> Iterator[str]:
@@ -196,22 +201,13 @@ def _metavar(text: str) -> str:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Paragraphs separated by empty lines; one that begins with a line \\b, also of a raw string, keeps its line breaks."""
+    """Paragraphs separated by empty lines; one that begins with a line \\b keeps its line breaks."""
     for paragraph in re.split(r"\n\s*\n", text.strip()):
         lines = [line.strip() for line in paragraph.strip().split("\n")]
-        if lines[0] in ("\b", r"\b"):
+        if lines[0] == "\b":
             yield from (".PP", ".EX", *map(_text, lines[1:]), ".EE")
         else:
             yield from (".PP", _text(" ".join(lines)))
-
-
-def _formats(text: str) -> Iterator[str]:
-    """Paragraphs, and fenced code with its line breaks."""
-    for block in re.split(r"\n\s*\n", text):
-        if block.startswith("```"):
-            yield from (".PP", ".EX", *map(_text, block.split("\n")[1:-1]), ".EE")
-        else:
-            yield from _paragraphs(block)
 
 
 def _example(what: str, lines: str) -> list[str]:
