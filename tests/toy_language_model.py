@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from nlptools.configs.lm import TrainLM
 from nlptools.layers.output import Projection
-from nlptools.models.contract import Hidden
+from nlptools.models.contract import Hidden, LanguageModelDefaults
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class ToyState(NamedTuple):
         return ToyState(self.memory.detach())
 
 
-class Toy(nn.Module):
+class Toy(LanguageModelDefaults, nn.Module):
     max_context, runs_in_16_bits, streams = None, True, True
 
     def __init__(self, config: ToyConfig) -> None:

@@ -5,7 +5,7 @@ ends with the end-of-text token, so that a model learns to stop, except where a 
 responses are tokenized one by one, as they are when the model generates. Rows that are too long lose tokens of the first text
 at its beginning, then of the end of the row.
 A batch packs several sequences into each row of tokens (Krell et al. 2021, arXiv:2107.02027); none sees another one, see
-`GPT.forward`.
+`contract.LanguageModel.packed`.
 Shapes: N sequences, P tokens of all sequences, R rows of a batch, T length.
 """
 

@@ -22,6 +22,8 @@ from nlptools.errors import BundleError
 from nlptools.text.boundaries import Boundaries
 from nlptools.text.tokenizer import Tokenizer
 
+UNLIMITED = 1 << 30  # most tokens of a row where the model has no limit
+
 
 @dataclass(frozen=True)
 class Marks:

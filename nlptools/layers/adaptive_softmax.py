@@ -8,12 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from nlptools.layers.cross_entropy import log_probabilities, summed_cross_entropy
+from nlptools.layers.output import OutputHeadDefaults
 
 _DIVISOR = 4  # each cluster's width is that of the one before, divided by this
 _CHUNK_ELEMENTS = 1 << 24  # log-probabilities of all tokens that are held at a time
 
 
-class AdaptiveSoftmax(nn.Module):
+class AdaptiveSoftmax(OutputHeadDefaults, nn.Module):
     """A softmax over the frequent tokens and one class for each cluster of rarer ones, which has a softmax of its own.
 
     Grave et al. 2017, "Efficient softmax approximation for GPUs" (arXiv:1609.04309). Fulfils `output.OutputHead`. Tokens are

@@ -85,12 +85,14 @@ def log_probabilities(
 
 
 def chosen_log_probabilities(
-    hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, vocab_size: int, never: Tensor | None = None
+    hidden_ND: Tensor,
+    weight_VD: Tensor,
+    targets_N: Tensor,
+    vocab_size: int,
+    bias_V: Tensor | None = None,
+    never: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """As `log_probabilities`, with gradients; and the entropy of each distribution (N), in float32 nats, which has none.
-
-    Args:
-        never: (K,) tokens of probability 0.
-    """
-    out: tuple[Tensor, Tensor] = LogProbabilities.apply(hidden_ND, weight_VD, targets_N, vocab_size, never)  # type: ignore[no-untyped-call]
+    """See `output.OutputHead.chosen_log_probabilities`."""
+    arguments = hidden_ND, weight_VD, bias_V, targets_N, vocab_size, never
+    out: tuple[Tensor, Tensor] = LogProbabilities.apply(*arguments)  # type: ignore[no-untyped-call]
     return out

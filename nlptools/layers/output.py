@@ -22,6 +22,7 @@ from nlptools.layers.cross_entropy import (
 from nlptools.layers.linear import Packable
 
 _CHUNK = 1 << 22  # logits that exist at a time
+_LOWEST = -1e4  # of a log-probability; exp(_LOWEST) is 0
 ROWS = 64  # embeddings have a multiple of this many rows in memory, for aligned matrix products
 
 
@@ -47,6 +48,47 @@ class OutputHead(Protocol):
         With `smoothing`, the target distribution is 1 - smoothing on the target, and the rest spread evenly over the
         vocabulary, the target included (Szegedy et al. 2016, arXiv:1512.00567).
         """
+
+    def chosen_log_probabilities(
+        self, hidden_ND: Tensor, targets_N: Tensor, never: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """As `log_probabilities`, with gradients; and the entropy of each distribution (N,), float32, in nats, without.
+
+        `never` (K,): tokens whose probability is set to 0.
+        """
+
+
+class OutputHeadDefaults:
+    """A base of output heads: the methods of `OutputHead` that follow from `logits`. They hold all logits at once."""
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """See `OutputHead`; every head has its own."""
+        raise NotImplementedError
+
+    def log_probabilities(self, hidden_ND: Tensor, targets_N: Tensor) -> Tensor:
+        """See `OutputHead`."""
+        return self.chosen_log_probabilities(hidden_ND, targets_N)[0]
+
+    def summed_loss(self, hidden_ND: Tensor, targets_N: Tensor, *, smoothing: float = 0.0) -> Tensor:
+        """See `OutputHead`."""
+        kept = targets_N >= 0
+        hidden_ND, targets_N = hidden_ND[kept], targets_N[kept]
+        loss = -(1 - smoothing) * self.log_probabilities(hidden_ND, targets_N).sum()
+        if not smoothing:
+            return loss
+        return loss - smoothing * self.logits(hidden_ND).float().log_softmax(-1).mean(1).sum()
+
+    def chosen_log_probabilities(
+        self, hidden_ND: Tensor, targets_N: Tensor, never: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """See `OutputHead`."""
+        logits = self.logits(hidden_ND).float()
+        if never is not None:
+            logits = logits.index_fill(1, never, -torch.inf)
+        logs = logits.log_softmax(-1)
+        with torch.no_grad():
+            entropies = -(logs.exp() * logs.clamp(min=_LOWEST)).sum(1)
+        return logs.gather(1, targets_N[:, None]).squeeze(1), entropies
 
 
 # numbers (N,) or (N, K) of target tokens, given a head, the hidden states (N, D) and the targets (N,)
@@ -95,9 +137,9 @@ class Projection(Packable):
     def chosen_log_probabilities(
         self, hidden_ND: Tensor, targets_N: Tensor, never: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """See `cross_entropy.chosen_log_probabilities`; of a head without a bias."""
-        assert self.bias() is None
-        return chosen_log_probabilities(hidden_ND, self.matrix.weight, targets_N, self.vocab_size, never)
+        """See `OutputHead`."""
+        weight, bias = self._weight(), self.bias()
+        return chosen_log_probabilities(hidden_ND, weight, targets_N, self.vocab_size, bias, never)
 
     def summed_loss(self, hidden_ND: Tensor, targets_N: Tensor, *, smoothing: float = 0.0) -> Tensor:
         """See `OutputHead`."""
@@ -117,7 +159,7 @@ class Projection(Packable):
         return weight
 
 
-class LogProbabilities:
+class LogProbabilities(OutputHeadDefaults):
     """For models whose hidden states are log-probabilities already, (..., V): mixtures, ensembles, tables."""
 
     def __init__(self, vocab_size: int) -> None:
@@ -130,15 +172,3 @@ class LogProbabilities:
     def log_probabilities(self, hidden_ND: Tensor, targets_N: Tensor) -> Tensor:
         """See `OutputHead`."""
         return hidden_ND.gather(1, targets_N[:, None]).squeeze(1).float()
-
-    def summed_loss(self, hidden_ND: Tensor, targets_N: Tensor, *, smoothing: float = 0.0) -> Tensor:
-        """See `OutputHead`."""
-        return loss_of_log_probabilities(self, hidden_ND, targets_N, smoothing)
-
-
-def loss_of_log_probabilities(head: OutputHead, hidden_ND: Tensor, targets_N: Tensor, smoothing: float) -> Tensor:
-    """`OutputHead.summed_loss` of a head whose logits are log-probabilities."""
-    kept = targets_N >= 0
-    hidden_ND, targets_N = hidden_ND[kept], targets_N[kept]
-    loss = -(1 - smoothing) * head.log_probabilities(hidden_ND, targets_N).sum()
-    return loss - smoothing * head.logits(hidden_ND).float().mean(1).sum() if smoothing else loss

@@ -62,6 +62,27 @@ def first_rows(x: Tensor, groups: Sequence[Group]) -> Tensor:
     return torch.cat([x[group.start : group.end : group.length] for group in groups])
 
 
+def unpacked(ids: Tensor, segments: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """Rows of several sequences, as one row for each sequence, padded on the right.
+
+    Args:
+        ids: (B, T).
+        segments: (B, T) the number of the sequence of each token, -1 in padding; the tokens of a sequence stand together.
+
+    Returns:
+        The rows (N, longest), and the row and column there of each real token (P,), in the order of `ids`.
+    """
+    real = segments >= 0
+    owner = segments[real]
+    begins = torch.ones_like(owner, dtype=torch.bool)
+    begins[1:] = owner[1:] != owner[:-1]
+    row = begins.cumsum(0) - 1
+    column = torch.arange(len(owner), device=ids.device) - begins.nonzero().squeeze(1)[row]
+    rows = ids.new_zeros(int(begins.sum()), int(column.max()) + 1 if len(owner) else 0)
+    rows[row, column] = ids[real]
+    return rows, (row, column)
+
+
 def by_group(
     states: Callable[[Tensor], Sequence[Tensor]], ids: Tensor, groups: Sequence[Group], layers: range
 ) -> list[Tensor]:

@@ -5,13 +5,16 @@ this.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from torch import Tensor, nn
 
 from nlptools.layers.output import OutputHead
+from nlptools.layers.packed import unpacked
 
 S = TypeVar("S", bound="State")
+C = TypeVar("C")
 
 
 class State(Protocol):
@@ -39,6 +42,34 @@ class Hidden(NamedTuple):
 
     last: Tensor  # (B, T, D)
     layers: tuple[Tensor, ...]  # layers[0] is the embeddings; each (B, T, D)
+
+
+class Sizes(Protocol):
+    """The configuration of a language model: a frozen dataclass with at least these fields."""
+
+    @property
+    def vocab_size(self) -> int:
+        """V."""
+
+    @property
+    def hidden_size(self) -> int:
+        """D."""
+
+    @property
+    def num_hidden_layers(self) -> int:
+        """L."""
+
+    @property
+    def hidden_dropout(self) -> float:
+        """Dropout of hidden states, in training."""
+
+
+def with_dropout(config: C, dropout: float | None) -> C:
+    """A configuration with this probability of every dropout; None: unchanged. Switches such as `locked_dropout` stay."""
+    if dropout is None:
+        return config
+    names = [field.name for field in fields(config) if field.name.endswith("dropout") and field.type != "bool"]  # type: ignore[arg-type]
+    return replace(config, **dict.fromkeys(names, dropout))  # type: ignore[type-var]
 
 
 class Decoder(Protocol):
@@ -70,9 +101,11 @@ class Decoder(Protocol):
 
 
 class LanguageModel(Decoder, Protocol):
-    """A causal language model over token ids. Its configuration has at least the fields `vocab_size`, `hidden_size` (D) and
-    `num_hidden_layers`.
-    """
+    """A causal language model over token ids. `LanguageModelDefaults` has what a model may leave out."""
+
+    @property
+    def config(self) -> Sizes:
+        """See `Decoder`."""
 
     @property
     def streams(self) -> bool:
@@ -101,13 +134,27 @@ class LanguageModel(Decoder, Protocol):
         is that of `__call__`.
         """
 
+    def packed(self, ids: Tensor, segments: Tensor) -> Tensor:
+        """(B, T) ids of rows with several sequences end to end, and the number of the sequence of each token, -1: padding
+        -> hidden states (B, T, D). Each sequence is read from its first token and sees itself only.
+        """
 
-class Penalized:
-    """A base of models with a further term in their training loss, which they compute along with the hidden states."""
+    penalty: Tensor | None  # a term of the training loss: the mean over the tokens of the last call (), float32
 
-    penalty: Tensor | None = (
-        None  # of the last call in training: its mean over tokens (), float32; taken by the objective
-    )
+
+class LanguageModelDefaults:
+    """A base of language models: members of `LanguageModel` that hold for any of them, if not as fast as they could be."""
+
+    penalty: Tensor | None = None
+
+    def packed(self: LanguageModel, ids: Tensor, segments: Tensor) -> Tensor:
+        """See `LanguageModel`; one sequence per row, padded on the right, in a call without a penalty."""
+        rows, places = unpacked(ids, segments)
+        hidden, _ = self(rows)
+        self.penalty = None  # its mean would count the padding
+        out = hidden.new_zeros(*ids.shape, hidden.shape[-1])
+        out[segments >= 0] = hidden[places]
+        return out
 
 
 class SourceState(State, Protocol):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nlptools.configs import Training
 from nlptools.layers.output import Projection
-from nlptools.models.contract import EncoderDecoder, LanguageModel, Penalized
+from nlptools.models.contract import EncoderDecoder, LanguageModel
 from nlptools.training.engine.optimizers import Optimizer
 from nlptools.training.objective import Objective
 from nlptools.training.token_vectors import FrozenRows
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class CausalLM(Objective):
     """Next-token cross-entropy, in nats. With `streams`, the model's state is carried from batch to batch.
 
-    The penalty of a `Penalized` model is part of the loss, once for each target. `frozen`: tokens, int64,
+    The penalty of the model is part of the loss, once for each target. `frozen`: tokens, int64,
     whose embeddings are not updated.
     """
 
@@ -52,7 +52,7 @@ class CausalLM(Objective):
             self.carried = state.detach()
         flat = hidden.reshape(-1, hidden.shape[-1])
         loss = self.model.output.summed_loss(flat, targets.reshape(-1))
-        if isinstance(self.model, Penalized) and self.model.penalty is not None:
+        if self.model.penalty is not None:
             penalty, self.model.penalty = self.model.penalty, None
             loss = loss + penalty * (targets >= 0).sum()
         return {"loss": loss}

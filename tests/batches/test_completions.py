@@ -67,7 +67,7 @@ def test_no_sequence_sees_another(arch: str) -> None:
     model = tiny("modern" if window else arch, vocab_size=len(GPT_WORDS), **window)
     batch = packed_batch(features, np.arange(12))
     assert len(batch.ids) < 12
-    hidden, _ = model(torch.from_numpy(batch.ids), segments=torch.from_numpy(batch.segments))
+    hidden = model.packed(torch.from_numpy(batch.ids), torch.from_numpy(batch.segments))
     for place in range(12):
         where = torch.from_numpy(batch.segments == place)
         alone, _ = model(torch.from_numpy(batch.ids)[where][None])

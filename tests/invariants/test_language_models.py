@@ -83,6 +83,18 @@ def test_a_batch_equals_its_rows_one_by_one(arch: str) -> None:
 
 @architectures
 @torch.inference_mode()
+def test_sequences_that_are_packed_into_rows_see_themselves_only(arch: str) -> None:
+    model, x = tiny(arch), ids(2, 12)
+    segments = torch.tensor([[0, 0, 0, 3, 3, 3, 3, 3, 1, 1, -1, -1], [2] * 12])
+    together = model.packed(x, segments)
+    assert together.shape == (2, 12, 32)
+    for row, number, places in ((0, 0, slice(0, 3)), (0, 3, slice(3, 8)), (0, 1, slice(8, 10)), (1, 2, slice(0, 12))):
+        alone, _ = model(x[row : row + 1, places])
+        assert torch.allclose(alone[0], together[row, places], atol=1e-4), number
+
+
+@architectures
+@torch.inference_mode()
 def test_stepwise_with_state_equals_all_at_once(arch: str) -> None:
     model, x = tiny(arch), ids()
     whole = logits(model, x)

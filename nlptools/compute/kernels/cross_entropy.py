@@ -161,19 +161,27 @@ class LogProbabilities(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, vocab_size: int, never: Tensor | None
+        ctx: Any,
+        hidden_ND: Tensor,
+        weight_VD: Tensor,
+        bias_V: Tensor | None,
+        targets_N: Tensor,
+        vocab_size: int,
+        never: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         highest, total, mean, chosen = torch.empty(4, len(hidden_ND), 1, device=hidden_ND.device)
         ctx.vocab_size, ctx.never, ctx.kept = vocab_size, never, None
+        padded = None if bias_V is None else _with_padding(bias_V, vocab_size, len(weight_VD), weight_VD.dtype)
+        ctx.bias_dtype = None if bias_V is None else bias_V.dtype
         for rows in _chunks(hidden_ND, weight_VD):
-            whole = _logits(hidden_ND[rows], weight_VD, vocab_size, never=never)
+            whole = _logits(hidden_ND[rows], weight_VD, vocab_size, padded, never)
             targets = targets_N[rows]
             logits = whole[: len(targets)]
             chosen[rows] = logits.gather(1, targets[:, None]).float()
             highest[rows], total[rows] = _exponentiate(logits, mean[rows])
             if len(logits) == len(hidden_ND) and logits.nbytes <= _KEPT_BYTES and any(ctx.needs_input_grad):
                 ctx.kept = whole
-        ctx.save_for_backward(hidden_ND, weight_VD, targets_N, total)
+        ctx.save_for_backward(hidden_ND, weight_VD, padded, targets_N, total)
         logs = total.log()
         entropies = (logs - mean).squeeze(1)
         ctx.mark_non_differentiable(entropies)
@@ -181,15 +189,16 @@ class LogProbabilities(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
-        hidden_ND, weight_VD, targets_N, total = ctx.saved_tensors
+        hidden_ND, weight_VD, padded, targets_N, total = ctx.saved_tensors
         factors = (grad_outputs[0][:, None] / -total).to(hidden_ND.dtype)
         d_hidden = torch.empty_like(hidden_ND)
         d_weight: Tensor | None = None
+        d_bias = hidden_ND.new_zeros(ctx.vocab_size, dtype=torch.float32) if ctx.needs_input_grad[2] else None
         for rows in _chunks(hidden_ND, weight_VD):
             targets = targets_N[rows]
             whole, ctx.kept = ctx.kept, None
             if whole is None:
-                whole = _logits(hidden_ND[rows], weight_VD, ctx.vocab_size, never=ctx.never)
+                whole = _logits(hidden_ND[rows], weight_VD, ctx.vocab_size, padded, ctx.never)
                 _exponentiate(whole[: len(targets)])
             logits = whole[: len(targets)]
             _subtract(total[rows], logits, targets)
@@ -197,7 +206,10 @@ class LogProbabilities(torch.autograd.Function):
             if ctx.needs_input_grad[1]:
                 product = _outer(whole, hidden_ND[rows], factors[rows])
                 d_weight = product if d_weight is None else d_weight.float().add_(product)
-        return d_hidden, None if d_weight is None else d_weight.to(weight_VD.dtype), None, None, None
+            if d_bias is not None:
+                d_bias += (logits.t() @ factors[rows]).squeeze(1)[: ctx.vocab_size]
+        weight = None if d_weight is None else d_weight.to(weight_VD.dtype)
+        return d_hidden, weight, None if d_bias is None else d_bias.to(ctx.bias_dtype), None, None, None
 
 
 def _chunks(hidden_ND: Tensor, weight_VD: Tensor) -> Iterator[slice]:

@@ -25,7 +25,7 @@ from nlptools.configs.lm import TrainLM
 from nlptools.layers.convolution import HALF, GatedConvolution, zeroed
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.output import Projection, padded_embedding
-from nlptools.models.contract import Hidden
+from nlptools.models.contract import Hidden, LanguageModelDefaults
 
 _EMBEDDING_STD = 0.1
 
@@ -73,7 +73,7 @@ class ConvolutionLMState(NamedTuple):
         return ConvolutionLMState(self.inputs.detach())
 
 
-class ConvolutionLM(nn.Module):
+class ConvolutionLM(LanguageModelDefaults, nn.Module):
     """See the module's docstring; fulfils `contract.LanguageModel`."""
 
     streams = True

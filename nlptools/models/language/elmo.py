@@ -27,7 +27,7 @@ from nlptools.layers.characters import CharacterFilters
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.output import OutputHead, Projection
 from nlptools.layers.recurrent import ProjectedLSTM, side_by_side
-from nlptools.models.contract import Hidden
+from nlptools.models.contract import Hidden, LanguageModelDefaults
 from nlptools.models.language.recurrent import RecurrentState
 from nlptools.text import byte_spelling
 
@@ -288,7 +288,7 @@ def _steps(
     return list(zip(outputs, after, strict=True))
 
 
-class Half(nn.Module):
+class Half(LanguageModelDefaults, nn.Module):
     """One direction of an `Elmo`, a language model over the numbers of words, for text in the order of the direction.
 
     It fulfils `contract.LanguageModel`, but words are read as their spellings, so there is no `token_embedding`. `spellings`

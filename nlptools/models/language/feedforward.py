@@ -29,7 +29,7 @@ from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import Linear, check_activation
 from nlptools.layers.output import Projection, padded_embedding
 from nlptools.layers.transformer import FeedForward
-from nlptools.models.contract import Hidden
+from nlptools.models.contract import Hidden, LanguageModelDefaults
 
 _EMBEDDING_STD = 0.05
 
@@ -116,7 +116,7 @@ class ResidualLayer(nn.Module):
         return self.dropout.add(x, self.feed_forward(self.norm(x)))
 
 
-class FeedForwardLM(nn.Module):
+class FeedForwardLM(LanguageModelDefaults, nn.Module):
     """See the module's docstring; fulfils `contract.LanguageModel`."""
 
     streams = True

@@ -29,7 +29,7 @@ from nlptools.layers.norms import LayerNorm
 from nlptools.layers.output import Projection, padded_embedding
 from nlptools.layers.positions import POSITIONS, Turn
 from nlptools.layers.transformer import Block
-from nlptools.models.contract import Hidden
+from nlptools.models.contract import Hidden, LanguageModelDefaults
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class GPTState:
         return torch.zeros(self.cache.inputs, dtype=torch.int64, device=self.cache.device)
 
 
-class GPT(nn.Module):
+class GPT(LanguageModelDefaults, nn.Module):
     """See the module's docstring; fulfils `contract.LanguageModel`."""
 
     streams = False
@@ -176,17 +176,9 @@ class GPT(nn.Module):
                 parameter.fill_(1.0 if name.endswith("norm.weight") else 0.0)
 
     def forward(
-        self,
-        ids: Tensor,
-        state: GPTState | None = None,
-        mask: Tensor | None = None,
-        segments: Tensor | None = None,
+        self, ids: Tensor, state: GPTState | None = None, mask: Tensor | None = None
     ) -> tuple[Tensor, GPTState | None]:
-        """See `contract.LanguageModel`. `segments` (B, T), without a state: the sequence of each token, where a row has
-        several, end to end; each sees itself only, from position 0.
-        """
-        if segments is not None:
-            return self._packed(ids, segments), None
+        """See `contract.LanguageModel`. Raises DataError for more tokens than the context."""
         rows, T = ids.shape
         past, attend = 0, None
         if state is not None:
@@ -210,8 +202,8 @@ class GPT(nn.Module):
             x = block(x, None if state is None else state.cache.layers[i], masks[i], turn=turn)
         return self.norm(x).view(rows, T, -1), state
 
-    def _packed(self, ids: Tensor, segments: Tensor) -> Tensor:
-        """(B, T) -> (B, T, D) of rows of several sequences; see `forward`. Raises DataError for one beyond the context."""
+    def packed(self, ids: Tensor, segments: Tensor) -> Tensor:
+        """See `contract.LanguageModel`; a mask keeps the sequences apart. Raises DataError for one beyond the context."""
         T = ids.shape[1]
         attend = torch.ones(T, T, dtype=torch.bool, device=ids.device).tril_()
         attend = attend & (segments[:, :, None] == segments[:, None])  # (B, T, T)

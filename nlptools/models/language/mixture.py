@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nlptools.layers.output import Measure, OutputHead, loss_of_log_probabilities
-from nlptools.models.contract import LanguageModel
+from nlptools.layers.output import Measure, OutputHead, OutputHeadDefaults
+from nlptools.models.contract import LanguageModel, LanguageModelDefaults
 from nlptools.models.language.alignment import Alignment
 from nlptools.models.language.ngram_decoder import NGramDecoder
 
@@ -24,7 +24,7 @@ LARGEST = 1 << 24  # words of an n-gram model, whose ids have to be exact in flo
 _ROWS = 64  # whole distributions that are computed at a time
 
 
-class AlignedHead(nn.Module):
+class AlignedHead(OutputHeadDefaults, nn.Module):
     """The head of a part, over the tokens of the main model."""
 
     ids: Tensor  # (V,)
@@ -64,17 +64,13 @@ class AlignedHead(nn.Module):
                 out = out.index_put((rows,), torch.logaddexp(out[rows], own[:, self.others].logsumexp(-1)))
         return out
 
-    def summed_loss(self, hidden_ND: Tensor, targets_N: Tensor, *, smoothing: float = 0.0) -> Tensor:
-        """See `OutputHead`."""
-        return loss_of_log_probabilities(self, hidden_ND, targets_N, smoothing)
-
     @staticmethod
     def _shares(counts: Tensor) -> Tensor:
         """What to subtract for so many tokens that share a probability; infinite for 0, which have none."""
         return torch.where(counts > 0, counts.clamp(min=1).float().log(), torch.inf)
 
 
-class MixtureHead(nn.Module):
+class MixtureHead(OutputHeadDefaults, nn.Module):
     """The weighted mean of distributions. A hidden state is that of all parts side by side, float32."""
 
     def __init__(
@@ -123,10 +119,6 @@ class MixtureHead(nn.Module):
         """See `OutputHead`."""
         return self.interpolated(self.part_log_probabilities(hidden_ND, targets_N))
 
-    def summed_loss(self, hidden_ND: Tensor, targets_N: Tensor, *, smoothing: float = 0.0) -> Tensor:
-        """See `OutputHead`."""
-        return loss_of_log_probabilities(self, hidden_ND, targets_N, smoothing)
-
 
 @dataclass(frozen=True)
 class MixtureConfig:
@@ -157,7 +149,7 @@ class MixtureState(NamedTuple):
         return MixtureState(tuple(part.detach() for part in self.parts))
 
 
-class Mixture(nn.Module):
+class Mixture(LanguageModelDefaults, nn.Module):
     """See the module's docstring; offers what scoring and decoding ask of a `contract.LanguageModel`.
 
     Args:

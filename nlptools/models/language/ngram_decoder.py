@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nlptools.layers.output import loss_of_log_probabilities
+from nlptools.layers.output import OutputHeadDefaults
+from nlptools.models.contract import LanguageModelDefaults
 from nlptools.models.language.ngram import NGrams
 
 _NATS = math.log(10)  # of a log10
@@ -37,7 +38,7 @@ class Context(NamedTuple):
         return self
 
 
-class NGramDecoder(nn.Module):
+class NGramDecoder(LanguageModelDefaults, nn.Module):
     """See `contract.LanguageModel`; the hidden states are the words before each position, (B, T, n - 1), -1 where there is none.
 
     The output head looks up the tables, for the positions and words that are asked for. The token `eos` stands for <s> where
@@ -82,7 +83,7 @@ class NGramDecoder(nn.Module):
         return (*before, word)[-reach:] if reach else ()
 
 
-class NGramHead:
+class NGramHead(OutputHeadDefaults):
     """The distributions after the words that `NGramDecoder` has as hidden states."""
 
     def __init__(self, model: NGrams) -> None:
@@ -108,10 +109,6 @@ class NGramHead:
         for row in np.flatnonzero(~full | (targets == bos)):
             out[row] = self.model.next_words(_words(contexts[row]))[targets[row]]
         return torch.from_numpy(out * np.float32(_NATS)).to(hidden_ND.device)
-
-    def summed_loss(self, hidden_ND: Tensor, targets_N: Tensor, *, smoothing: float = 0.0) -> Tensor:
-        """See `OutputHead`."""
-        return loss_of_log_probabilities(self, hidden_ND, targets_N, smoothing)
 
 
 def _words(context: np.ndarray) -> list[int]:

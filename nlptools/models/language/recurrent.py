@@ -25,7 +25,7 @@ from nlptools.layers.adaptive_softmax import AdaptiveSoftmax
 from nlptools.layers.dropout import Dropout, LockedDropout, WordDropout
 from nlptools.layers.output import OutputHead, Projection
 from nlptools.layers.recurrent import Recurrent
-from nlptools.models.contract import Hidden, Penalized
+from nlptools.models.contract import Hidden, LanguageModelDefaults
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class RecurrentState(NamedTuple):
         return RecurrentState(self.hidden.detach(), self.cell.detach())
 
 
-class RecurrentLM(Penalized, nn.Module):
+class RecurrentLM(LanguageModelDefaults, nn.Module):
     """See the module's docstring; fulfils `contract.LanguageModel`."""
 
     streams = True

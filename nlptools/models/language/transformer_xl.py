@@ -34,7 +34,7 @@ from nlptools.layers.output import OutputHead, Projection, padded_embedding
 from nlptools.layers.positions import sinusoids
 from nlptools.layers.relative_attention import RelativeAttention, band
 from nlptools.layers.transformer import Block
-from nlptools.models.contract import Hidden
+from nlptools.models.contract import Hidden, LanguageModelDefaults
 
 _LONGEST = 1 << 20  # positions in a memory
 _SEGMENT = 128  # positions that inference computes at a time, at least: attention beyond the memory is wasted
@@ -136,7 +136,7 @@ class XLState(NamedTuple):
         return XLState(self.memory.detach(), self.padding, self.distances.detach())
 
 
-class TransformerXL(nn.Module):
+class TransformerXL(LanguageModelDefaults, nn.Module):
     """See the module's docstring; fulfils `contract.LanguageModel`."""
 
     streams = True

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nlptools.models.language.gpt import GPT
+from nlptools.models.contract import LanguageModel
 from nlptools.training.preferences.policy import packed_hidden
 
 
@@ -21,13 +21,14 @@ class ActorCritic(nn.Module):
 
     never: Tensor
 
-    def __init__(self, policy: GPT, values: bool, critic: GPT | None = None, never: Sequence[int] = ()) -> None:
+    def __init__(
+        self, policy: LanguageModel, values: bool, critic: LanguageModel | None = None, never: Sequence[int] = ()
+    ) -> None:
         super().__init__()
         self.register_buffer("never", torch.tensor(never, dtype=torch.int64), persistent=False)
         self.policy, self.critic = policy, critic
         self.runs_in_16_bits = policy.runs_in_16_bits
-        size = policy.token_embedding.weight.shape[1]
-        self.value = nn.Linear(size, 1) if values else None
+        self.value = nn.Linear(policy.config.hidden_size, 1) if values else None
         if self.value is not None:
             nn.init.zeros_(self.value.weight)
             nn.init.zeros_(self.value.bias)

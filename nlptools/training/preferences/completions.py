@@ -153,7 +153,7 @@ def finetune(
 
     Raises:
         UsageError: an option of another task, or --chat for a model with another chat template.
-        BundleError: the model is not a Transformer language model. And the errors of `run_job`.
+        BundleError: not a language model, or one of n-grams or ELMo. And the errors of `run_job`.
     """
     refuse_other_options(settings, settings.task, (*kind.own_options, *lora.NAMES))
     refuse_other_options(files, settings.task, ("layout",))

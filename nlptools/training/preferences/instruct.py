@@ -64,7 +64,7 @@ class Answers(Objective):
 
     def forward(self, ids: Tensor, targets: Tensor, segments: Tensor) -> dict[str, Tensor]:
         """(R, T) each -> the sum of the losses."""
-        hidden, _ = self.model(ids, segments=segments)
+        hidden = self.model.packed(ids, segments)
         return {"loss": self.model.output.summed_loss(hidden.flatten(0, 1), targets.flatten())}
 
 

@@ -16,14 +16,15 @@ from torch import Tensor
 
 from nlptools import bundle
 from nlptools.batches.completions import NEXT, CompletionEncoding, PackedBatch, in_order, packed_batch
+from nlptools.batches.encoder_rows import UNLIMITED
 from nlptools.batches.features import Features
 from nlptools.batches.windows import NO_TARGET
 from nlptools.compute.backend import Backend
 from nlptools.errors import BundleError, display
 from nlptools.inference.loading import open_model
 from nlptools.models import registry
+from nlptools.models.contract import LanguageModel, with_dropout
 from nlptools.models.huggingface import peft
-from nlptools.models.language.gpt import GPT
 from nlptools.text import chat_templates
 from nlptools.training import lora
 
@@ -54,13 +55,18 @@ class Policy:
             UsageError: a directory with another template than `chat`; see also `lora.adapter`.
         """
         opened = open_model(path).bundle
-        if not isinstance(opened.model, GPT):
+        if opened.arch not in registry.names(registry.LANGUAGE):
             raise BundleError(
-                f"{display(path)}: not a Transformer language model",
-                hint="a GPT-2, a LLaMA, or a directory of train-lm --arch transformer or modern",
+                f"{display(path)}: not a language model to train further",
+                hint="a GPT-2, a LLaMA, or a directory of train-lm, but not of n-grams or ELMo",
             )
         chat_templates.for_training(path, chat)
         return cls(opened, path, chat, lora.adapter(settings, opened, path))
+
+    @property
+    def context(self) -> int | None:
+        """The most tokens that the model can read; None: no limit."""
+        return self.base.model.max_context
 
     @property
     def template(self) -> chat_templates.Conversation | None:
@@ -73,23 +79,20 @@ class Policy:
 
     def encoding(self, max_length: int, threads: int) -> CompletionEncoding:
         """How prompts and responses become rows of at most `max_length` tokens, 0 for the model's limit."""
-        limit = int(self.base.model.max_context or 0)
-        longest = min(max_length or limit, limit)
+        longest = min(max_length or UNLIMITED, self.context or UNLIMITED)
         return CompletionEncoding(self.base.tokenizer, self.base.start, self.base.eos, longest, threads, self.template)
 
-    def trained(self, dropout: float | None, seed: int) -> GPT:
+    def trained(self, dropout: float | None, seed: int) -> LanguageModel:
         """The model to train: `model`, with new adapters if there are to be any. `seed`: of these."""
         model = self.model(dropout)
         if self.adapter is not None:
             lora.adapt(model, self.base.arch, self.adapter.settings, seed, self.base.weights())
         return model
 
-    def model(self, dropout: float | None) -> GPT:
+    def model(self, dropout: float | None) -> LanguageModel:
         """A copy of the model, on the CPU in float32. `dropout`: None for those of the directory."""
-        config: Any = self.base.model.config
-        if dropout is not None:
-            config = replace(config, **{name: dropout for name in vars(config) if name.endswith("dropout")})
-        model: GPT = registry.model_class(self.base.arch)(config)
+        config = self.base.model.config
+        model: LanguageModel = registry.model_class(self.base.arch)(with_dropout(config, dropout))
         model.load_state_dict(self.base.weights())
         return model
 
@@ -100,7 +103,9 @@ class Policy:
         tokens = [] if vocab is None else vocab.never_generated(self.base.eos, self.base.model.output.vocab_size)
         return [token for token in tokens if token not in self.base.ends]
 
-    def save(self, directory: Path, model: GPT, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+    def save(
+        self, directory: Path, model: LanguageModel, weights: Mapping[str, Any], record: Mapping[str, Any]
+    ) -> None:
         """Write the model directory, which keeps the chat template. Raises StreamError."""
         bundle.save(
             directory,
@@ -118,9 +123,11 @@ class Policy:
         )
 
 
-def packed_hidden(model: Any, ids: Tensor, targets: Tensor, segments: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def packed_hidden(
+    model: LanguageModel, ids: Tensor, targets: Tensor, segments: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """The hidden states (P, D) before the real targets of a batch, these targets (P,), and the sequence of each (P,)."""
-    hidden, _ = model(ids, segments=segments)
+    hidden = model.packed(ids, segments)
     real = targets >= 0
     return hidden[real], targets[real], segments[real]
 
@@ -151,7 +158,7 @@ def token_numbers(
 
 
 def token_log_probabilities(
-    model: Any,
+    model: LanguageModel,
     features: Features,
     backend: Backend,
     stop: Callable[[], bool] | None = None,
@@ -161,15 +168,14 @@ def token_log_probabilities(
 
     def read(ids: Tensor, targets: Tensor, segments: Tensor) -> tuple[Tensor]:
         hidden, chosen, _ = packed_hidden(model, ids, targets, segments)
-        values: Tensor = model.output.chosen_log_probabilities(hidden, chosen, never)[0]
-        return (values,)
+        return (model.output.chosen_log_probabilities(hidden, chosen, never)[0],)
 
     numbers = token_numbers(read, features, backend, stop)
     return None if numbers is None else numbers[0]
 
 
 def log_probabilities(
-    model: Any, features: Features, backend: Backend, stop: Callable[[], bool] | None = None
+    model: LanguageModel, features: Features, backend: Backend, stop: Callable[[], bool] | None = None
 ) -> np.ndarray | None:
     """(N, 2) float64 for each sequence: the sum of the log-probabilities of its targets, in nats, and their number.
 

@@ -52,7 +52,7 @@ def train_ppo(
 
     Raises:
         UsageError: options that do not go together, or no room for prompts.
-        BundleError: the policy is not a Transformer language model, or the reward not a reward model.
+        BundleError: the policy is not a language model, or the reward not a reward model.
         DataError: the reward command fails; a checkpoint is saved. And the errors of `run_job`.
     """
     settings.check()
@@ -60,8 +60,8 @@ def train_ppo(
     compute = compute or Compute()
     names = streams.check_inputs(inputs)
     policy = Policy.open(settings.policy, settings)
-    context = int(policy.base.model.max_context or 0)
-    if settings.max_new_tokens >= context:
+    context = policy.context
+    if context is not None and settings.max_new_tokens >= context:
         raise UsageError(f"--max-new-tokens {settings.max_new_tokens}: the context of the model has {context} tokens")
     reward = rewards.reward(settings.reward, compute, run.reward_timeout)
     return run_job(_PPO(settings, run, names, compute.seed, policy, reward, encoding_errors), run, compute, invocation)
@@ -88,7 +88,8 @@ class _PPO(SpooledTask[Prompts]):
     def encode(self, path: Path, backend: Backend, held_out: bool) -> Prompts:
         if backend.world_size > 1:
             raise UsageError("train-ppo runs in one process")
-        longest = int(self.policy.base.model.max_context or 0) - self.options.max_new_tokens
+        context = self.policy.context
+        longest = 0 if context is None else context - self.options.max_new_tokens
         encoding = self.policy.encoding(longest, backend.threads)
         return prompts.spool(path, self.inputs, self.options.mix, encoding, self.encoding_errors)
 
@@ -178,7 +179,7 @@ class ClippedSurrogate(Objective):
         self.totals += [float(entropy.detach().sum()), float(outside), len(logs)]
         if not mix:
             return {"loss": losses.sum()}
-        hidden, _ = self.model.policy(mix[0], segments=mix[2])
+        hidden = self.model.policy.packed(mix[0], mix[2])
         text = self.model.policy.output.summed_loss(hidden.flatten(0, 1), mix[1].flatten())
         return {"loss": losses.sum(), "mix": settings.mix_weight * text}
 

@@ -163,9 +163,9 @@ def test_log_sum_exp_is_that_of_pytorch(blocks: bool, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(("chunk", "kept"), [(1 << 28, 1 << 26), (1 << 28, 0), (1, 1 << 26)])
-@pytest.mark.parametrize("learns", [True, False])
+@pytest.mark.parametrize(("learns", "biased"), [(True, False), (False, False), (True, True), (False, True)])
 def test_chosen_log_probabilities_and_their_gradients_are_those_of_the_softmax(
-    chunk: int, kept: int, learns: bool, monkeypatch: pytest.MonkeyPatch
+    chunk: int, kept: int, learns: bool, biased: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cross_entropy, "_CHUNK_BYTES", chunk)  # 1: 64 rows
     monkeypatch.setattr(cross_entropy, "_KEPT_BYTES", kept)
@@ -173,11 +173,13 @@ def test_chosen_log_probabilities_and_their_gradients_are_those_of_the_softmax(
     torch.manual_seed(0)
     hidden, weight = torch.randn(150, 16, requires_grad=True), torch.randn(64, 16, requires_grad=learns)
     targets, factors, V, never = torch.randint(48, (150,)), torch.randn(150), 50, torch.tensor([48, 49])
-    values, entropies = chosen_log_probabilities(hidden, weight, targets, V, never)
+    bias = torch.randn(V, requires_grad=learns) if biased else None
+    values, entropies = chosen_log_probabilities(hidden, weight, targets, V, bias, never)
     (values * factors).sum().backward(retain_graph=True)
-    ours = hidden.grad.clone(), None if weight.grad is None else weight.grad.clone()
+    ours = [None if each is None or each.grad is None else each.grad.clone() for each in (hidden, weight, bias)]
     hidden.grad = weight.grad = None
-    logs = (hidden @ weight[:48].t()).log_softmax(-1)
+    own_bias = torch.zeros(V) if bias is None else bias.detach().clone().requires_grad_(learns)
+    logs = (hidden @ weight[:48].t() + own_bias[:48]).log_softmax(-1)
     assert torch.allclose(values, logs[torch.arange(150), targets], atol=1e-5)
     assert torch.allclose(entropies, torch.distributions.Categorical(logits=logs).entropy(), atol=1e-5)
     assert not entropies.requires_grad
@@ -185,6 +187,7 @@ def test_chosen_log_probabilities_and_their_gradients_are_those_of_the_softmax(
     assert torch.allclose(ours[0], hidden.grad, atol=1e-4)
     if learns:
         assert torch.allclose(ours[1], weight.grad, atol=1e-4)
+        assert not biased or torch.allclose(ours[2], own_bias.grad, atol=1e-4)
     hidden.grad = None
     (values * factors).sum().backward()
     assert torch.equal(hidden.grad, ours[0]), "a second time"

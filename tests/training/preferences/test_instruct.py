@@ -12,7 +12,7 @@ import nlptools
 from nlptools import bundle
 from nlptools.configs.generation import Generate
 from nlptools.errors import BundleError, DataError, UsageError
-from tests.tasks.tiny_tasks import FP32, stopped_at
+from tests.tasks.tiny_tasks import FP32, encoder, stopped_at
 from tests.tiny_bundles import words_bundle
 from tests.training.preferences.toys import align, demonstrations, lines
 
@@ -55,6 +55,6 @@ def test_errors(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no examples to train on"):
         align(tmp_path, "instruct", lines(tmp_path / "empty.jsonl", []))
     (tmp_path / "other").mkdir()
-    words_bundle(tmp_path / "other" / "base", "lstm")
-    with pytest.raises(BundleError, match="not a Transformer language model"):
+    encoder(tmp_path / "other" / "base")
+    with pytest.raises(BundleError, match="not a language model to train further"):
         align(tmp_path / "other", "instruct", path)

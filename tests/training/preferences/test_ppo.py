@@ -175,7 +175,7 @@ def test_what_is_never_written_has_no_probability() -> None:
     for target in (1, 3):
         targets = torch.full((2, 8), target)
         logs, entropy, _ = model.read(ids, targets, torch.arange(2)[:, None].expand(2, 8))
-        hidden, _ = model.policy(ids, segments=torch.arange(2)[:, None].expand(2, 8))
+        hidden = model.policy.packed(ids, torch.arange(2)[:, None].expand(2, 8))
         logits = model.policy.output.logits(hidden).flatten(0, 1)
         logits[:, [1, 5]] = -torch.inf
         wanted = logits.log_softmax(1)
