@@ -47,17 +47,17 @@ def command(
     from nlptools.inference.loading import load
 
     names = streams.check_inputs(inputs)
-    if not embed.pairs:
+    if not embed.similarity:
         _check_outputs(embed, lines)
     embedder = load(model, compute=compute, settings=embed, words=embedwords, errors=common.encoding_errors)
     size = 1 if lines.line_buffered else WINDOW
-    if embed.pairs and not embed.text_column:
+    if embed.similarity and not embed.text_column:
         blocks = streams.all_blocks(names, common.encoding_errors)  # a line has both texts
     else:
         blocks = text_lines.blocks(names, common.encoding_errors, embed.text_column, embed.delimiter)
     options: dict[str, Any] = {"force": lines.force, "line_buffered": lines.line_buffered}
     output = (lines.output, embed.to, embedder.dimensions)
-    if embed.pairs:
+    if embed.similarity:
         with streams.Output(lines.output, **options) as out:
             for numbers in cosines(embedder, blocks, -(-size // 2)):
                 out.write_lines(["" if number is None else f"{number:.6f}" for number in numbers])

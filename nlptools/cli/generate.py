@@ -71,7 +71,7 @@ def command(
         from nlptools.inference.language_model import LanguageModel
         from nlptools.inference.loading import load
 
-        settings, errors = replace(generate, weights=None), common.encoding_errors
+        settings, errors = replace(generate, quantize=None), common.encoding_errors
         loaded = load(model, *more, compute=compute, settings=settings, errors=errors)
         blocks = line_ranges.lines_from(_texts(names, generate, errors), first, end)
         folder_settings.note(loaded.bundle, generate)
@@ -79,7 +79,7 @@ def command(
             translate.refuse()
             size = 1 if lines.line_buffered or generate.stream else generate.window
             batches = _batches(blocks, _reader(loaded, generate.chat or model, generate), size)
-            for number, requests in batches if generate.weights is None else _quantizing(loaded, batches):
+            for number, requests in batches if generate.quantize is None else _quantizing(loaded, batches):
                 _continue(loaded, requests, generate, compute.seed, number, out)
             return
         _refuse(generate)
@@ -164,7 +164,7 @@ def _refuse(generate: Generate) -> None:
 
     if generate.constrains_text:
         raise UsageError("--match, --force-words and --ban-words need a language model")
-    for flag, value in (("--contrastive", generate.contrastive), ("--weights", generate.weights)):
+    for flag, value in (("--contrastive", generate.contrastive), ("--quantize", generate.quantize)):
         if value is not None:
             raise UsageError(f"{flag} needs a language model")
 

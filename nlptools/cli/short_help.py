@@ -24,7 +24,7 @@ MAIN = {
     "prompt": "template description examples shots to choices task chat text output",
     "generate": "max_new_tokens temperature top_p beam num_samples nbest to stop stream seed text output device",
     "chat": "system chat max_new_tokens temperature top_p min_p repetition_penalty stop seed output device",
-    "serve": "host port name chat weights batch_size most_tokens most_body cors timeout device threads",
+    "serve": "host port name chat quantize batch_size most_tokens most_body cors timeout device threads",
     "score": "per stride document text output force line_buffered device",
     "embed": "output to unit pooling layers normalize prompt max_length text force device",
     "project": "output method dims count words arrows perplexity title force seed",

@@ -10,8 +10,8 @@ from nlptools.configs.generation import Generate
 # chat templates that are known by name, see `text.chat_templates`
 FORMATS = ("chatml", "gemma", "llama-3", "phi-3", "zephyr")
 ROUNDED = (
-    "int8: multiply with matrices in 8 bits, a scale for each output, and with inputs rounded to 8 bits: faster on a CPU, less"
-    " exact. score --weights int8 measures the loss on a text."
+    "Round weights and activations to 8 bits in matrix products: faster on a CPU, less exact. score --quantize int8 measures"
+    " the perplexity of a text."
 )
 
 
@@ -40,7 +40,7 @@ class Chat:
         " is full. Default: drop the oldest questions and answers, and count them.",
     )
     stop: tuple[str, ...] = redefined(Generate, "stop", (), "End an answer before any of these texts.")
-    weights: str | None = redefined(Generate, "weights", None, ROUNDED)
+    quantize: str | None = redefined(Generate, "quantize", None, ROUNDED)
 
     def generation(self, stop: tuple[str, ...]) -> Generate:
         """The options of an answer, which also ends at the texts `stop`."""
@@ -53,5 +53,5 @@ class Chat:
             repetition_penalty=self.repetition_penalty,
             strict=self.strict,
             stop=(*self.stop, *stop),
-            weights=self.weights,
+            quantize=self.quantize,
         )

@@ -41,7 +41,11 @@ class Embed:
         "How the tokens of a word become one vector.",
         choices=("first", "mean", "last"),
     )
-    pairs: bool = option(False, "Write the cosine similarity of the two texts of each line, text TAB text.")
+    similarity: bool = option(
+        False,
+        "Write the cosine similarity of the two texts of each line, text TAB text.",
+        was={"--pairs": "--similarity"},
+    )
     normalize: bool = option(False, "Scale each vector to length 1, after --truncate-dim.")
     truncate_dim: int = option(
         0, "Keep the first N dimensions, for models trained for this; 0: all.", low=0, metavar="N"
@@ -91,15 +95,15 @@ class Embed:
         }
         plain = re.sub(r"\.(gz|bz2|xz|zst)$", "", path)
         found = next((form for suffix, form in names.items() if plain.endswith(suffix)), "npy")
-        return replace(self, to="npy" if self.pairs else found) if self.to == "auto" else self
+        return replace(self, to="npy" if self.similarity else found) if self.to == "auto" else self
 
     def check(self) -> None:
         """Raise UsageError for options that cannot be combined."""
         if self.to == "auto":
             return self.for_output("-").check()
         units = self.unit != "sentence"
-        if self.pairs and (units or self.to != "npy" or self.dtype != "float32" or self.index is not None):
-            raise UsageError("--pairs writes one number per line: no --unit, --to, --dtype, --index")
+        if self.similarity and (units or self.to != "npy" or self.dtype != "float32" or self.index is not None):
+            raise UsageError("--similarity writes one number per line: no --unit, --to, --dtype, --index")
         if units and self.pooling is not None:
             raise UsageError(f"--pooling cannot be combined with --unit {self.unit}: it makes one vector per line")
         if units and self.to not in ("npy", "jsonl", "hdf5"):
@@ -114,8 +118,8 @@ class Embed:
             raise UsageError("--index needs --unit token or word and --to npy")
         if self.dtype != "float32" and self.to != "npy":
             raise UsageError("--dtype needs --to npy")
-        if self.text_column and len(self.text_column) != 1 + self.pairs:
-            raise UsageError("--text-column: expected one column of texts, with --pairs two")
+        if self.text_column and len(self.text_column) != 1 + self.similarity:
+            raise UsageError("--text-column: expected one column of texts, with --similarity two")
         if 0 < self.max_length < 3:
             raise UsageError("--max-length: expected at least 3, including two special tokens")
 
@@ -124,10 +128,11 @@ class Embed:
 class EmbedWords:
     """Options of word vectors"""
 
-    weights: str = option(
+    word_weights: str = option(
         "uniform",
         "Weights of the words of a line. tf-idf and sif (Arora et al. 2017) need --counts.",
         choices=("uniform", "tf-idf", "sif"),
+        was={"--weights": "--word-weights"},
     )
     counts: str | None = option(
         None,

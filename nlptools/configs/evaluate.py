@@ -91,19 +91,26 @@ class Report:
     seed: int = option(12345, "Seed of the resamples.", low=0, high=LARGEST_SEED, metavar="N")
     to: str = option(
         "text",
-        "Output format: lines of text, or a JSON object per metric.",
-        choices=("text", "jsonl"),
-        was={"--format json": "--to jsonl", "-f json": "--to jsonl", "--format": "--to", "-f": "--to"},
+        "Output format: lines of text, or a JSON object per metric. report: precision, recall, F1 and support of each label and"
+        " the confusion matrix; or the output of conlleval or SQuAD's script.",
+        choices=("text", "jsonl", "report"),
+        was={
+            "--report": "--to report",
+            "--format json": "--to jsonl",
+            "-f json": "--to jsonl",
+            "--format": "--to",
+            "-f": "--to",
+        },
     )
     score_only: bool = option(False, "Print only the numbers.", short="-b")
     width: int = option(4, "Decimal places of numbers in text.", short="-w", low=0, high=17, metavar="N")
     confusion: bool = option(False, "Also print the confusion matrix, with gold labels as rows.")
-    report: bool = option(
-        False,
-        "Print precision, recall, F1 and support of each label and the confusion matrix; or the output of conlleval"
-        " or SQuAD's script.",
-    )
     fail_under: float | None = option(None, "End with status 1 if the value is below X.", metavar="X")
+
+    @property
+    def report(self) -> bool:
+        """Whether the output is a report of one metric."""
+        return self.to == "report"
 
     @property
     def resampling(self) -> dict[str, str]:
@@ -138,16 +145,18 @@ def check_usage(groups: Sequence[Sequence[Request]], evaluate: Evaluate, source:
         (evaluate.raw and evaluate.scheme not in (None, "conlleval"), "--raw belongs to --scheme conlleval"),
         (evaluate.outside != "O" and not evaluate.raw, "--outside belongs to --raw"),
         (evaluate.threshold != 1 and evaluate.null_odds is None, "--threshold belongs to --null-odds"),
+        (report.report and "report" not in family.options,
+         f"--to report is not for {first.metric}, but for {', '.join(map(title, takers('report')))}"),
         (report.report and (not single or any(request.value for request in groups[0])),
-         "--report is for one metric, and all of it"),
-        (report.report and (report.confidence or report.score_only or report.to == "jsonl" or report.confusion),
-         "--report has a form of its own: no --confidence, --score-only, --confusion or --to jsonl"),
-        (report.report and evaluate.average, "--report shows all averages: no --average"),
+         "--to report is for one metric, and all of it"),
+        (report.report and (report.confidence or report.score_only or report.confusion),
+         "--to report cannot be combined with --confidence, --score-only or --confusion"),
+        (report.report and evaluate.average, "--to report shows all averages: no --average"),
         (report.score_only and report.to == "jsonl", "--score-only and --to jsonl exclude each other"),
         (report.confusion and report.score_only, "--confusion and --score-only exclude each other"),
         (report.fail_under is not None and first.metric in family.lower_is_better,
          f"--fail-under: of {first.metric}, lower values are better"),
-        (report.fail_under is not None and report.report, "--fail-under and --report exclude each other"),
+        (report.fail_under is not None and report.report, "--fail-under and --to report exclude each other"),
     )  # fmt: skip
     for refused, message in refusals:
         if refused:

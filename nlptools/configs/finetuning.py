@@ -314,12 +314,13 @@ class Predict:
     submission: bool = option(
         False, "Write the file for GLUE's server or GAP's scorer; the model must be trained on the task."
     )
-    decode: str | None = option(
+    decoding: str | None = option(
         None,
         "tag, roles: argmax takes the best tag of each word, as in transformers; scheme takes the best valid sequence"
         " in the span scheme (0.5 F1 better on CoNLL-2003). Default: argmax for tag, scheme for roles. Models with"
         " --crf always use scheme.",
         choices=("argmax", "scheme"),
+        was={"--decode": "--decoding"},
     )
     to: str = option(
         "text",
@@ -336,7 +337,11 @@ class Predict:
         None, "answer: also write SQuAD's official predictions, a JSON object, to this file.", metavar="FILE"
     )
     nbest: str | None = option(
-        None, "answer: also write SQuAD's n best answers of each question to this file.", metavar="FILE"
+        None,
+        "answer: also write SQuAD's n best answers of each question to this file.",
+        flag="nbest-file",
+        metavar="FILE",
+        was={"--nbest": "--nbest-file"},
     )
     null_odds: str | None = option(
         None, "answer: also write SQuAD's odds of no answer of each question to this file.", metavar="FILE"
@@ -357,7 +362,7 @@ class Predict:
             raise UsageError("--probabilities does not go with --top-k")
         outputs = [name for name in (self.predictions, self.nbest, self.null_odds) if name is not None]
         if "-" in outputs or len(set(outputs)) < len(outputs):
-            raise UsageError("--predictions, --nbest and --null-odds: expected different files")
+            raise UsageError("--predictions, --nbest-file and --null-odds: expected different files")
         others = self.columns or self.probabilities or self.top_k > 1
         if self.to != "text" and (others or self.submission):
             raise UsageError(f"--to {self.to} is an output format of its own")

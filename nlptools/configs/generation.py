@@ -132,12 +132,12 @@ class Generate:
         metavar="NAME",
     )
     echo: bool = option(False, "Write the prompt before its continuation, or the source and a tab before its outputs.")
-    weights: str | None = option(
+    quantize: str | None = option(
         None,
-        "int8: multiply with matrices in 8 bits, a scale for each output, and with inputs rounded to 8 bits: faster on a CPU,"
-        " less exact. The perplexity of the first prompts before and after is written to standard error; score --weights int8"
-        " measures that of a text.",
+        "Round weights and activations to 8 bits in matrix products: faster on a CPU, less exact. The perplexity of the first"
+        " prompts before and after goes to standard error; score --quantize int8 measures the perplexity of a text.",
         choices=("int8",),
+        was={"--weights": "--quantize"},
     )
     batch_size: int | None = option(
         None,

@@ -70,7 +70,7 @@ balanced_accuracy: the mean recall of the labels that occur in gold. precision, 
 Information Retrieval, chapter 7; of the positive label, or of several by --average: macro is the mean over labels, micro
 counts all decisions together, weighted is the mean over labels by their number in gold (Sokolova and Lapalme 2009). In
 one call they are called f1_macro, f1_micro, f1_weighted and so on, or f1:LABEL. matthews (mcc): Matthews 1975, of several
-labels Gorodkin 2004, from -1 to 1. Values equal scikit-learn's. --report prints the lines of its classification_report,
+labels Gorodkin 2004, from -1 to 1. Values equal scikit-learn's. --to report prints the lines of its classification_report,
 and the confusion matrix.""",
         options=("average", "positive", "labels", "confusion", "report"),
         together=True,
@@ -109,10 +109,10 @@ published files, as numbers or words.""",
 TAGS in columns, one token per line, sentences between empty lines, the gold and the predicted tag last; or two files, the
 tag last in each. entity-f1: precision, recall and F1 of entities with the right first token, last token and type, and
 accuracy of the tags (Tjong Kim Sang and Buchholz 2000, W00-0726; Tjong Kim Sang and De Meulder 2003, W03-0419). The scheme
-conlleval counts as the script of that name does, to the printed digit, and --report prints its lines; iob1, iob2, ioe1,
+conlleval counts as the script of that name does, to the printed digit, and --to report prints its lines; iob1, iob2, ioe1,
 ioe2, bioes (iobes) and bilou are strict: tags that break the scheme form no entity; lenient forgives them, and
 reads the L and U of bilou as E and S. Without --scheme, tags count by bioes or bilou, with a warning, if
-they have prefixes of these that conlleval does not know. With a scheme other than conlleval, --report prints the lines of
+they have prefixes of these that conlleval does not know. With a scheme other than conlleval, --to report prints the lines of
 seqeval's classification_report.""",
         options=("average", "scheme", "raw", "outside", "report"),
         references="optional",
@@ -145,7 +145,7 @@ ANSWERS as JSON, GOLD as SQuAD publishes it, PREDICTIONS an object, id to text. 
         explained="""\
 squad2: exact and f1 of version 2.0 (Rajpurkar et al. 2018, P18-2124), where empty text means no answer, and both for the
 questions with (HasAns) and without (NoAns) an answer; with --null-odds, best_exact and best_f1 at the best thresholds,
-which are in the signature and the details. --report prints the JSON of SQuAD's scripts.""",
+which are in the signature and the details. --to report prints the JSON of SQuAD's scripts.""",
         options=("null_odds", "threshold", "report"),
     ),
     "rouge": Family(

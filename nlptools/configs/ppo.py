@@ -40,8 +40,10 @@ class TrainPPO:
     max_new_tokens: int = option(53, "Maximum length of a sample in tokens.", low=1, metavar="N")
     normalize: bool = option(
         True,
-        "Normalize rewards by the mean and standard deviation of the first rollout (Ziegler et al. 2019), so that"
-        " --kl and --missing-end do not depend on their scale.",
+        "Normalize rewards by the mean and standard deviation of the first rollout (Ziegler et al. 2019), so that --kl and"
+        " --missing-end do not depend on their scale.",
+        flag="normalize-rewards",
+        was={"--normalize": "--normalize-rewards", "--no-normalize": "--no-normalize-rewards"},
     )
     missing_end: float = option(
         0.0, "Penalty for samples that reach --max-new-tokens without an end-of-text token.", low=0, metavar="X"

@@ -78,10 +78,11 @@ class Prompt:
         metavar="LABEL=WORD,...",
         check=constant,
     )
-    choices: tuple[str, ...] = option(
+    candidates: tuple[str, ...] = option(
         (),
         "Answers for score --choices to select from. --task choice: the endings of the record.",
         metavar="TEXT,...",
+        was={"--choices": "--candidates"},
     )
     task: str | None = option(
         None,
@@ -126,8 +127,8 @@ class Prompt:
             raise UsageError("--system goes with --chat or --messages; --description stands before the examples")
         if self.messages and (self.chat is not None or not self.json):
             raise UsageError("--messages needs --to jsonl, and excludes --chat")
-        if self.choices and (not self.json or self.messages):
-            raise UsageError("--choices needs --to jsonl, and excludes --messages")
+        if self.candidates and (not self.json or self.messages):
+            raise UsageError("--candidates needs --to jsonl, and excludes --messages")
         if self.task is not None and self.task in TASKS and not TASKS[self.task].layouts:
             raise UsageError(
                 f"--task {self.task} has no labelled files", hint="without --task, columns are input and output"

@@ -10,17 +10,8 @@ from nlptools.configs import option
 from nlptools.configs.tasks import changed
 from nlptools.errors import UsageError
 
-COLUMNS = ("surprisal", "rank", "entropy", "tokens", "unknown")  # of --per word
+MEASURES = ("surprisal", "rank", "entropy", "tokens", "unknown")  # of --per word
 LOGARITHMS = {"2": math.log(2), "e": 1.0, "10": math.log(10)}  # nats in one unit
-
-
-INT8 = "int8"
-
-
-def check_weights(text: str) -> None:
-    """Raise UsageError for a text that --weights does not take."""
-    if text != INT8:
-        mixture_weights(text)
 
 
 def mixture_weights(text: str) -> tuple[float, ...]:
@@ -85,11 +76,12 @@ class Score:
         metavar="COLUMN",
         section="Choices",
     )
-    delimiter: str = option(
+    target_delimiter: str = option(
         " ",
         "Text between a context and its choices, unless either has white space there. Prompts of the prompt command"
         " need none.",
         metavar="TEXT",
+        was={"--delimiter": "--target-delimiter"},
         section="Choices",
     )
     strict: bool = option(
@@ -113,11 +105,12 @@ class Score:
         bare="pll",
         metavar="[HOW]",
     )
-    columns: tuple[str, ...] = option(
+    measures: tuple[str, ...] = option(
         ("surprisal",),
-        "Columns: surprisal; rank of the first token of the word among all tokens; entropy of the distribution of"
+        "Measures of each word: surprisal; rank of the first token of the word among all tokens; entropy of the distribution of"
         " this token; tokens, their number; unknown, 1 if the model does not know a token of the word, else 0.",
-        choices=COLUMNS,
+        choices=MEASURES,
+        was={"--columns": "--measures"},
         section="Words",
     )
     base: str | None = option(
@@ -157,12 +150,12 @@ class Score:
         metavar="MODEL",
         **_MIXTURE,
     )
-    weights: str | None = option(
+    mix_weights: str | None = option(
         None,
-        "Weights of the models of a mixture, MODEL first, that sum to 1. Default: equal weights, or those of the saved mixture."
-        " int8, without a mixture: multiply with matrices in 8 bits, as generate --weights int8 does.",
+        "Weights of the models, MODEL first, with sum 1. Default: equal weights, or the weights of the saved mixture.",
         metavar="P,P,...",
-        check=check_weights,
+        check=mixture_weights,
+        was={"--weights": "--mix-weights"},
         **_MIXTURE,
     )
     tune: str | None = option(
@@ -216,6 +209,12 @@ class Score:
         " loglikelihood_rolling in lm-evaluation-harness.",
     )
     batch_tokens: int = option(4096, "Tokens per batch, padding included.", low=1, metavar="N")
+    quantize: str | None = option(
+        None,
+        "Round weights and activations to 8 bits in matrix products, as generate --quantize int8 does.",
+        choices=("int8",),
+        was={"--weights int8": "--quantize int8"},
+    )
     memory_length: int | None = option(
         None,
         "Positions of memory that a Transformer-XL attends to; more than in training often help. Default: from the"
@@ -236,11 +235,6 @@ class Score:
         return LOGARITHMS[self.base or "2"]
 
     @property
-    def int8(self) -> bool:
-        """Whether the weights of the model are rounded to 8 bits."""
-        return self.weights == INT8
-
-    @property
     def one_stream(self) -> bool:
         """Whether what comes before a line or a document has an influence on its scores."""
         return self.carry or self.cache > 0 or self.dynamic > 0
@@ -254,14 +248,14 @@ class Score:
         if self.per != "total" and self.document:
             raise UsageError("--document goes with --per total; otherwise each line is scored independently")
         for_words = {
-            "--columns": self.columns != ("surprisal",),
+            "--measures": self.measures != ("surprisal",),
             "--base": self.base is not None,
             "--no-boundary-correction": not self.boundary_correction,
         }
         if self.per != "word" and (flags := [flag for flag, given in for_words.items() if given]):
             raise UsageError(f"{flags[0]} goes with --per word")
-        if len(set(self.columns)) < max(1, len(self.columns)):
-            raise UsageError("--columns: expected different columns")
+        if len(set(self.measures)) < max(1, len(self.measures)):
+            raise UsageError("--measures: expected different ones")
         self._check_choices()
         self._check_text_column()
         self._check_masked()
@@ -270,7 +264,7 @@ class Score:
 
     def _check_choices(self) -> None:
         if not self.choices:
-            if flags := changed(self, ("unconditional", "by", "delimiter", "strict")):
+            if flags := changed(self, ("unconditional", "by", "target_delimiter", "strict")):
                 raise UsageError(f"{flags[0]} goes with --choices")
             return
         if self.per not in ("line", "total"):
@@ -304,24 +298,27 @@ class Score:
             )
 
     def _check_mixture(self) -> None:
-        if self.int8:
+        if self.quantize is not None:
             unfit = {
                 "--with": len(self.mixed) > 0,
+                "--mix-weights": self.mix_weights is not None,
                 "--tune": self.tune is not None,
                 "--save": self.save is not None,
                 "--masked": self.masked is not None,
                 "--dynamic": self.dynamic > 0,
             }
             if flags := [flag for flag, given in unfit.items() if given]:
-                raise UsageError(
-                    f"{flags[0]} does not go with --weights int8, which rounds the weights of a single model"
-                )
+                raise UsageError(f"{flags[0]} does not go with --quantize, which rounds the weights of a single model")
             return
-        if self.weights is not None and self.tune is not None:
-            raise UsageError("--weights does not go with --tune, which chooses them")
-        if self.weights is not None and self.mixed and len(mixture_weights(self.weights)) != 1 + len(self.mixed):
-            count = len(mixture_weights(self.weights))
-            raise UsageError(f"--weights has {count} numbers, the mixture has {1 + len(self.mixed)} models")
+        if self.mix_weights is not None and self.tune is not None:
+            raise UsageError("--mix-weights does not go with --tune, which chooses them")
+        if (
+            self.mix_weights is not None
+            and self.mixed
+            and len(mixture_weights(self.mix_weights)) != 1 + len(self.mixed)
+        ):
+            count = len(mixture_weights(self.mix_weights))
+            raise UsageError(f"--mix-weights has {count} numbers, the mixture has {1 + len(self.mixed)} models")
 
     def _check_adaptation(self) -> None:
         if self.cache_settings is not None and not self.cache:

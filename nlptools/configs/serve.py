@@ -24,7 +24,7 @@ class Serve:
         "Chat template: a model directory, or a known format such as chatml. Default: the template of the model.",
         metavar="NAME",
     )
-    weights: str | None = redefined(Generate, "weights", None, ROUNDED)
+    quantize: str | None = redefined(Generate, "quantize", None, ROUNDED)
     batch_size: int = option(32, "Prompts or texts computed together.", low=1, metavar="N")
     most_waiting: int = option(
         256, "Maximum number of waiting prompts or texts; further requests get status 503.", low=1, metavar="N"

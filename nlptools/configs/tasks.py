@@ -41,7 +41,7 @@ _WORDS = "nlptools.tasks.tag.task:Tagging"
 _OBJECTS = ("jsonl", "parquet")
 _TABLES = ("table", "csv", "jsonl", "parquet")
 _LINES = ("columns", "probabilities", "top_k", "submission")
-_TAGS = ("columns", "crf", "decode")
+_TAGS = ("columns", "crf", "decoding")
 _OF_TEXTS = ("nlptools.training.finetuning.scratch:FromScratch", text_classifiers.ARCHITECTURES)
 _OF_WORDS = ("nlptools.training.finetuning.tagger:TaggerFromScratch", word_taggers.ARCHITECTURES)
 _TEXT_OPTIONS = ("tokenizer", "word_ngrams", "char_ngrams")  # of --scratch
@@ -102,8 +102,9 @@ def scratch_entry(task: str) -> TaskEntry:
 
 def changed(settings: Any, names: Iterable[str]) -> list[str]:
     """The flags of those options whose values are not the defaults."""
-    given = [name for name in names if getattr(settings, name) != settings.__dataclass_fields__[name].default]
-    return [f"--{name.replace('_', '-')}" for name in given]
+    known = settings.__dataclass_fields__
+    given = [name for name in names if getattr(settings, name) != known[name].default]
+    return ["--" + (known[name].metadata["flag"] or name.replace("_", "-")) for name in given]
 
 
 def changed_values(settings: Any, names: Iterable[str]) -> list[str]:

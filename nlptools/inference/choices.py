@@ -115,7 +115,7 @@ class ChoiceScorer:
         """The context and each choice, with the delimiter before it."""
         delimited = PROMPT not in record and context and not context[-1].isspace()
         for text in choice.endings:
-            yield context, self.settings.delimiter + text if delimited and not text[:1].isspace() else text
+            yield context, self.settings.target_delimiter + text if delimited and not text[:1].isspace() else text
 
     def _object(
         self, record: Mapping[str, Any], choice: Choice, scores: list[Likelihood], alone: list[Likelihood] | None
@@ -171,7 +171,7 @@ class ChoiceScorer:
                 "context": model.model.max_context,
                 "longer_contexts": "refused" if settings.strict else "cut from the left",
                 "tokens": "context and choice together",
-                "delimiter": settings.delimiter,
+                "delimiter": settings.target_delimiter,
                 "unconditional": settings.unconditional,
                 "bytes": "UTF-8, without white space around a choice",
                 "characters": "of a choice as it is given, as acc_norm of lm-evaluation-harness counts them",

@@ -207,7 +207,7 @@ class LanguageModel:
                 "unknown_tokens": "scored as the unknown token" if self.vocab.unk is not None else "none possible",
                 "logarithm": "natural",
                 **self.backend.describe(),
-                **({"weights": settings.weights} if settings.int8 else {}),
+                **({"weights": settings.quantize} if settings.quantize else {}),
             },
         }
 

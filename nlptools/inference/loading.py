@@ -12,7 +12,7 @@ from nlptools.configs import Compute
 from nlptools.configs.embed import Embed, EmbedWords
 from nlptools.configs.finetuning import Files, Predict
 from nlptools.configs.generation import Generate
-from nlptools.configs.scoring import INT8, Score, mixture_weights
+from nlptools.configs.scoring import Score, mixture_weights
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import hub_cache
 from nlptools.inference import arpa_bundle, mixture_directory
@@ -163,7 +163,7 @@ def load(
         Unavailable: no such device or precision.
     """
     compute = compute or Compute(device=device, precision=precision, threads=threads)
-    if isinstance(settings, Generate | Score) and settings.weights == INT8:
+    if isinstance(settings, Generate | Score) and settings.quantize is not None:
         return _in_8_bits([path, *others], settings, compute, errors)
     if (settings is None or isinstance(settings, Embed)) and not others and _holds_vectors(path):
         from nlptools.inference.embedding import word_embedder
@@ -171,7 +171,7 @@ def load(
         return word_embedder.load(str(path), settings, words, errors)
     if words not in (None, EmbedWords()):
         raise UsageError(
-            f"{path} holds no word vectors: --weights, --counts, --tokenizer and --lowercase go with those"
+            f"{path} holds no word vectors: --word-weights, --counts, --tokenizer and --lowercase go with those"
         )
     if isinstance(settings, Score) or mixture_directory.is_saved(path):
         return _scorer([path, *others], settings, compute, errors)
@@ -193,7 +193,7 @@ def _in_8_bits(
     """As `load`, with rounded weights, see `quantization.quantize`."""
     from nlptools.inference.quantization import quantize
 
-    plain: Any = replace(settings, weights=None)
+    plain: Any = replace(settings, quantize=None)
     loaded: Any = load(*paths, compute=compute, settings=plain, errors=errors)
     quantize(loaded)
     return loaded  # type: ignore[no-any-return]
@@ -287,8 +287,8 @@ def _mixture(paths: list[str | Path], settings: object, compute: Compute, errors
     for path in paths:
         if mixture_directory.is_saved(path):
             raise UsageError(f"{display(str(path))} is a mixture: --with goes with single models")
-    if isinstance(settings, Score) and settings.weights is not None:
-        weights = mixture_weights(settings.weights)
+    if isinstance(settings, Score) and settings.mix_weights is not None:
+        weights = mixture_weights(settings.mix_weights)
     bundles = [open_model(path, errors).bundle for path in paths]
     if isinstance(settings, Score) and settings.memory_length is not None:
         _set_memory(settings.memory_length, *bundles)
@@ -309,7 +309,7 @@ def _for_scoring(settings: Score, compute: Compute, mixed: bool) -> Compute:
 
     Raises UsageError for options that do not go with it, or with a model that is no mixture.
     """
-    for flag, value in (("--weights", settings.weights), ("--save", settings.save)):
+    for flag, value in (("--mix-weights", settings.mix_weights), ("--save", settings.save)):
         if value is not None and not mixed:
             raise UsageError(f"{flag} goes with --with, or with a saved mixture")
     if settings.dynamic and compute.precision not in ("auto", "fp32"):

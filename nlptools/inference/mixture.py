@@ -62,7 +62,7 @@ def parts_of(bundles: Sequence[bundle.Bundle], weights: Sequence[float] | None) 
         if each.family not in (registry.LANGUAGE, registry.NGRAM):
             raise UsageError(f"{display(str(each.path))} is not a language model: mixtures are of those")
     if weights is not None and len(weights) != len(bundles):
-        raise UsageError(f"--weights has {len(weights)} numbers, the mixture has {len(bundles)} models")
+        raise UsageError(f"--mix-weights has {len(weights)} numbers, the mixture has {len(bundles)} models")
     main, *others = [_tokens(each) for each in bundles]
     parts = Parts(
         tuple(bundles),

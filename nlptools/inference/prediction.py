@@ -77,7 +77,7 @@ class Predictor:
     def lines(self, paths: Sequence[str], errors: str = "strict", force: bool = False) -> Iterator[list[str]]:
         """The lines that `predict` writes for the examples of files, a window at a time; warns of cut examples at the end.
 
-        `force`: replace existing files of --predictions, --nbest and --null-odds.
+        `force`: replace existing files of --predictions, --nbest-file and --null-odds.
         """
         first = True
         with self._files(force) as add:

@@ -147,7 +147,7 @@ class Prompts:
 
     def _choices(self, record: Record) -> Sequence[str]:
         """The answers between which a model is to choose."""
-        return (self.settings.choices or record.choices) if self.settings.json and self.template.answer else ()
+        return (self.settings.candidates or record.choices) if self.settings.json and self.template.answer else ()
 
     def _completion(self, record: Record, answer: str | None) -> str | None:
         """What follows the prompt with this answer; None if there is none."""

@@ -24,11 +24,11 @@ def quantize(loaded: Any) -> None:
         Unavailable: it is not on a CPU, or there are no such products for this processor.
     """
     if type(loaded) is not LanguageModel or not quantized.quantizable(loaded.model):
-        raise UsageError("--weights int8 needs a neural language model, and no mixture")
+        raise UsageError("--quantize int8 needs a neural language model, and no mixture")
     if loaded.backend.device.type != "cpu":
-        raise Unavailable(f"--weights int8 needs a CPU, not {loaded.backend.device}", hint="use --device cpu")
+        raise Unavailable(f"--quantize int8 needs a CPU, not {loaded.backend.device}", hint="use --device cpu")
     if not int8.available():
-        raise Unavailable("PyTorch has no products in 8 bits for this processor", hint="leave --weights out")
+        raise Unavailable("PyTorch has no products in 8 bits for this processor", hint="leave --quantize out")
     quantized.quantize(loaded.model)
 
 
@@ -40,7 +40,7 @@ def quantize_and_measure(loaded: Any, prompts: Sequence[str]) -> None:
     quantize(loaded)
     after, tokens = _perplexity(loaded, texts) if measures else (0.0, 0)
     if not tokens:
-        messages.note("int8 weights: score --weights int8 measures their perplexity on a text; the prompts are empty")
+        messages.note("int8 weights: score --quantize int8 measures their perplexity on a text; the prompts are empty")
         return
     messages.note(
         f"int8 weights: perplexity {before[0]:.4g} -> {after:.4g} on {messages.counted(tokens, 'token')} of the prompts"

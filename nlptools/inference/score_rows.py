@@ -44,10 +44,10 @@ def table(model: Scorer, stimuli: Stimuli, settings: Score) -> Iterator[str]:
         for fields, total in zip(stimuli.rows, model.totals(stimuli.texts, settings), strict=True):
             yield "\t".join([*fields, _total(total)])
         return
-    if "unknown" not in settings.columns:
-        settings = replace(settings, columns=(*settings.columns, "unknown"))
+    if "unknown" not in settings.measures:
+        settings = replace(settings, measures=(*settings.measures, "unknown"))
     if stimuli.first and stimuli.names:
-        yield "\t".join([*stimuli.other(stimuli.names), "position", "word", *settings.columns])
+        yield "\t".join([*stimuli.other(stimuli.names), "position", "word", *settings.measures])
     for fields, score in zip(stimuli.rows, model.words(stimuli.texts, settings), strict=True):
         kept = stimuli.other(fields)
         for number, (word, *columns) in enumerate(zip(*_columns(score, settings).values(), strict=True), 1):
@@ -89,7 +89,7 @@ def _columns(score: WordScore, settings: Score) -> dict[str, list[object]]:
         "tokens": [*score.tokens],
         "unknown": [int(unknown) for unknown in score.unknown],
     }
-    return {"word": [*score.words], **{name: columns[name] for name in settings.columns}}
+    return {"word": [*score.words], **{name: columns[name] for name in settings.measures}}
 
 
 def _tokens_object(score: LineScore) -> str:

@@ -87,7 +87,7 @@ class WordScorer:
             begins = np.zeros(size, np.bool_)
             begins[: len(self.marks.begins)] = self.marks.begins[:size]
             begins[eos] = True
-        self.wanted = Wanted(begins, "rank" in settings.columns, "entropy" in settings.columns)
+        self.wanted = Wanted(begins, "rank" in settings.measures, "entropy" in settings.measures)
 
     def scores(self, line: str, details: Details, ids: Sequence[int] | NDArray[Any] = ()) -> WordScore:
         """The words of a line, given the details (T or more, 4) of its tokens; after them, those of the end of the text.

@@ -33,7 +33,7 @@ def report(evaluation: Evaluation, width: int) -> list[str]:
         rows = [[row[key] for row in details["types"].values()] for key in ("correct", "predicted", "gold")]
         return _table(list(details["types"]), np.array(rows, np.float64), width, exclusive=False)
     if "confusion" not in details:
-        raise UsageError(f"--report is for {MOST_LABELS_SHOWN:,} labels at most")
+        raise UsageError(f"--to report is for {MOST_LABELS_SHOWN:,} labels at most")
     confusion = np.array(details["confusion"], np.float64)
     counts = np.stack([confusion.diagonal(), confusion.sum(axis=0), confusion.sum(axis=1)])
     return [*_table(details["labels"], counts, width, exclusive=True), "", *confusion_lines(details)]

@@ -58,7 +58,7 @@ class Service:
         loaded: Any = load(path, compute=compute)
         if isinstance(loaded, NGramScorer):
             loaded = load(path, settings=Generate(), compute=compute)
-        if settings.weights is not None:
+        if settings.quantize is not None:
             quantize(loaded)
         name = settings.name or Path(path).resolve().name
         if isinstance(loaded, LanguageModel):

@@ -35,7 +35,7 @@ def test_scores(files: Path, run: Any) -> None:
     for options in (
         ["in.txt", "--to", "jsonl"],
         ["in.txt", "--per", "token", "--to", "jsonl"],
-        ["in.txt", "--per", "word", "--columns", "surprisal,rank,entropy", "--to", "jsonl"],
+        ["in.txt", "--per", "word", "--measures", "surprisal,rank,entropy", "--to", "jsonl"],
         ["choices.jsonl", "--choices", "--unconditional", ""],
     ):
         wide, narrow = (

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import click
 import pytest
 from conftest import Run
 
-from nlptools.cli.earlier_names import renamed
+from nlptools.cli import group
+from nlptools.cli.earlier_names import renamed, table
+from nlptools.cli.options import Command
 from nlptools.errors import UsageError
 
 EARLIER = {
@@ -32,6 +35,16 @@ def test_arguments() -> None:
     assert renamed(["--json"], EARLIER)[1] == ["--json is now --to jsonl; the earlier name works in this version only"]
     with pytest.raises(UsageError, match="--gone is now --new NAME"):
         renamed(["--gone"], EARLIER)
+
+
+def test_every_command_has_what_replaces_an_earlier_name() -> None:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        earlier = table(command.groups) if isinstance(command, Command) else {}
+        known = {flag for each in command.params for flag in (*each.opts, *each.secondary_opts)} if command else set()
+        for old, now in earlier.items():
+            assert now.split()[0] in known and old not in known, f"{name} {old}"
 
 
 def test_commands(run: Run) -> None:

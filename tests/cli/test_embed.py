@@ -103,9 +103,9 @@ def test_cut_lines_are_counted(call: Run, model: Path) -> None:
         (["--to", "tsv", "--dtype", "float16"], "--dtype needs --to npy"),
         (["--layers", "upper"], "not a choice of layers"),
         (["--layers", "9"], "no such layers: the model has 3"),
-        (["--weights", "sif"], "holds no word vectors"),
-        (["--pairs", "--unit", "word"], "--pairs writes one number per line"),
-        (["--pairs", "--to", "tsv"], "--pairs writes one number per line"),
+        (["--word-weights", "sif"], "holds no word vectors"),
+        (["--similarity", "--unit", "word"], "--similarity writes one number per line"),
+        (["--similarity", "--to", "tsv"], "--similarity writes one number per line"),
     ],
 )
 def test_options_that_do_not_go_together(call: Run, model: Path, args: list[str], message: str) -> None:
@@ -129,22 +129,25 @@ def test_a_language_model(call: Run, tmp_path: Path) -> None:
 
 def test_cosines_of_pairs(call: Run, model: Path, tmp_path: Path, vectors: np.ndarray) -> None:
     (tmp_path / "pairs").write_text("the cat sat\ta mat\n\na mat\ta mat\n\tthe cat sat\n")
-    done = call("embed", model, "pairs", "--pairs")
+    done = call("embed", model, "pairs", "--similarity")
     assert (done.code, done.err) == (0, "") and done.lines[1] == ""
     sat, empty, mat = (row / np.linalg.norm(row) for row in vectors[:3].astype(np.float64))
     found = [float(line) for line in done.lines if line]
     np.testing.assert_allclose(found, [sat @ mat, 1, empty @ sat], atol=5e-3)  # bf16 by default on some processors
     assert all(len(line.partition(".")[2]) == 6 for line in done.lines if line)
-    again = call("embed", model, "pairs", "--pairs", "--line-buffered", "-o", "out")
+    again = call("embed", model, "pairs", "--similarity", "--line-buffered", "-o", "out")
     assert again.code == 0
     np.testing.assert_allclose([float(line) for line in (tmp_path / "out").read_text().split()], found, atol=5e-3)
     assert (tmp_path / "out").read_text().split("\n")[1] == ""
     (tmp_path / "v.txt").write_text("2 2\nsun 1 0\nsea 1 1\n")
-    words = call("embed", "v.txt", "--pairs", stdin="sun\tsea\n\nsun sun\tsun\nsea\tunknown\n")
+    words = call("embed", "v.txt", "--similarity", stdin="sun\tsea\n\nsun sun\tsun\nsea\tunknown\n")
     assert words.lines == ["0.707107", "", "1.000000", "0.000000"]
-    assert call("embed", "v.txt", "--pairs", stdin="\n").text == "\n" and not call("embed", "v.txt", "--pairs").out
+    assert (
+        call("embed", "v.txt", "--similarity", stdin="\n").text == "\n"
+        and not call("embed", "v.txt", "--similarity").out
+    )
     for line, count in (("sun", "1 text"), ("sun\tsea\t1", "3 texts")):
-        done = call("embed", "v.txt", "--pairs", stdin=f"sun\tsun\n\n{line}\n")
+        done = call("embed", "v.txt", "--similarity", stdin=f"sun\tsun\n\n{line}\n")
         assert done.code == 65 and f"<stdin>:3: expected two texts, separated by a tab; found {count}" in done.err
 
 

@@ -114,7 +114,7 @@ def test_averages(score):
 def test_report_of_labels(call, write):
     """Every metric of labels gives the same report; it needs no positive label."""
     write("g", "a\nb\nb\nc\n")
-    done = call("evaluate", "-m", "f1", "--report", "-w", "2", "-r", "g", stdin="a\nb\na\na\n")
+    done = call("evaluate", "-m", "f1", "--to", "report", "-w", "2", "-r", "g", stdin="a\nb\na\na\n")
     assert done.lines == [
         "              precision    recall  f1-score   support",
         "",
@@ -132,13 +132,14 @@ def test_report_of_labels(call, write):
         "c                 1  0  0",
     ]
     assert (
-        call("evaluate", "-m", "acc", "mcc", "--report", "-w", "2", "-r", "g", stdin="a\nb\na\na\n").lines == done.lines
+        call("evaluate", "-m", "acc", "mcc", "--to", "report", "-w", "2", "-r", "g", stdin="a\nb\na\na\n").lines
+        == done.lines
     )
-    tags = call("evaluate", "-m", "tagging-accuracy", "--report", "-w", "2", stdin="a a\nb b\nb a\nc a\n")
+    tags = call("evaluate", "-m", "tagging-accuracy", "--to", "report", "-w", "2", stdin="a a\nb b\nb a\nc a\n")
     assert tags.lines == done.lines
     many = "".join(f"{i}\n" for i in range(1001))
-    refused = call("evaluate", "-m", "accuracy", "--report", "-r", write("many", many), stdin=many)
-    assert refused.code == 2 and "--report is for 1,000 labels at most" in refused.err
+    refused = call("evaluate", "-m", "accuracy", "--to", "report", "-r", write("many", many), stdin=many)
+    assert refused.code == 2 and "--to report is for 1,000 labels at most" in refused.err
 
 
 def test_each_label(score):
@@ -268,7 +269,7 @@ def test_each_type_of_entity(score):
 
 
 def test_report_of_types(call):
-    lines = call("evaluate", "-m", "entity-f1", "--report", "--scheme", "lenient", stdin=TAGS).lines
+    lines = call("evaluate", "-m", "entity-f1", "--to", "report", "--scheme", "lenient", stdin=TAGS).lines
     assert [line.split() for line in lines[2:5]] == [
         ["LOC", "0.0000", "0.0000", "0.0000", "1"],
         ["ORG", "1.0000", "1.0000", "1.0000", "1"],
@@ -278,7 +279,7 @@ def test_report_of_types(call):
 
 
 def test_report_of_conlleval(call):
-    done = call("evaluate", "-m", "entity-f1", "--report", stdin=TAGS)
+    done = call("evaluate", "-m", "entity-f1", "--to", "report", stdin=TAGS)
     assert done.lines == [
         "processed 6 tokens with 3 phrases; found: 3 phrases; correct: 1.",
         "accuracy:  66.67%; precision:  33.33%; recall:  33.33%; FB1:  33.33",
@@ -295,7 +296,7 @@ def test_squad(score, call, write):
     answers = json.dumps({"q1": "black dog", "q2": "in Oslo"})
     found = score("squad", json.dumps(SQUAD_11), answers)
     assert found == pytest.approx({"squad:exact_match": 50, "squad:f1": 75})  # one of two words, both ways
-    done = call("evaluate", "-m", "squad", "-r", write("gold", json.dumps(SQUAD_11)), "--report", stdin=answers)
+    done = call("evaluate", "-m", "squad", "-r", write("gold", json.dumps(SQUAD_11)), "--to", "report", stdin=answers)
     assert done.lines == ['{"exact_match": 50.0, "f1": 75.0}']
 
 
@@ -316,7 +317,7 @@ def test_squad_2_with_thresholds(score, call, write):
     }
     done = call("evaluate", "-m", "squad2", "-r", "gold", "--null-odds", "odds", stdin=answers)
     assert "threshold:1|best_exact_thresh:-3|best_f1_thresh:-3|" in done.lines[0]
-    done = call("evaluate", "-m", "squad2", "-r", "gold", "--null-odds", "odds", "--report", stdin=answers)
+    done = call("evaluate", "-m", "squad2", "-r", "gold", "--null-odds", "odds", "--to", "report", stdin=answers)
     assert done.lines[0] == "{" and json.loads(done.text)["best_exact_thresh"] == -3
 
 
@@ -484,10 +485,13 @@ def test_fail_under(call, write):
         ),
         (["-m", "entity-f1", "--raw", "--scheme", "iob2"], "--raw belongs to --scheme conlleval"),
         (["-m", "entity-f1", "--outside", "X"], "--outside belongs to --raw"),
-        (["-m", "entity-f1:f1", "--report"], "--report is for one metric, and all of it"),
-        (["-m", "f1:1", "--report", "-r", "g"], "--report is for one metric, and all of it"),
-        (["-m", "f1", "--report", "--average", "macro", "-r", "g"], "--report shows all averages: no --average"),
-        (["-m", "pearson", "--report", "-r", "g"], "--report is not for pearson, but for metrics of labels"),
+        (["-m", "entity-f1:f1", "--to", "report"], "--to report is for one metric, and all of it"),
+        (["-m", "f1:1", "--to", "report", "-r", "g"], "--to report is for one metric, and all of it"),
+        (
+            ["-m", "f1", "--to", "report", "--average", "macro", "-r", "g"],
+            "--to report shows all averages: no --average",
+        ),
+        (["-m", "pearson", "--to", "report", "-r", "g"], "--to report is not for pearson, but for metrics of labels"),
         (["-m", "ter", "--fail-under", "3", "-r", "g"], "--fail-under: of ter, lower values are better"),
         (["-m", "f1", "-b", "--confusion", "-r", "g"], "--confusion and --score-only exclude each other"),
         (["-m", "f1", "-r", "-"], "'-' (standard input) may stand only once"),
@@ -663,7 +667,7 @@ def test_the_function():
 
 def test_published_tags(call, tmp_path):
     gold = published("conll2003", "eng.testa")
-    done = call("evaluate", "-m", "entity-f1", "--report", "-r", gold, gold)
+    done = call("evaluate", "-m", "entity-f1", "--to", "report", "-r", gold, gold)
     assert done.lines[0] == "processed 51578 tokens with 5942 phrases; found: 5942 phrases; correct: 5942."
     strict = call("evaluate", "-m", "entity-f1:f1", "--scheme", "iob1", "--skip-docstart", "-r", gold, gold)
     assert strict.lines[0].startswith("entity-f1:f1\t1.0000\t3250\tsentences\t")

@@ -1,4 +1,4 @@
-"""--weights int8 of generate, chat, serve and score: what is written about it, and what is refused."""
+"""--quantize int8 of generate, chat, serve and score: what is written about it, and what is refused."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_loss_is_a_note_and_the_text_that_of_the_library(call: Run, words: Path) -> None:
     prompts = ["w1 w2 w3 w4", "", "w5 w6"]
-    done = call("generate", words, *GREEDY, "--weights", "int8", stdin="\n".join(prompts) + "\n")
+    done = call("generate", words, *GREEDY, "--quantize", "int8", stdin="\n".join(prompts) + "\n")
     assert done.code == 0
     note = re.fullmatch(r"int8 weights: perplexity ([\d.]+) -> ([\d.]+) on 6 tokens of the prompts", done.err.strip())
     assert note and float(note[1]) != float(note[2])
-    loaded: Any = nlptools.load(words, settings=Generate(weights="int8"), device="cpu", threads=1)
+    loaded: Any = nlptools.load(words, settings=Generate(quantize="int8"), device="cpu", threads=1)
     settings = Generate(temperature=0, max_new_tokens=8)
     assert done.lines == [row[0].text for row in loaded.generate(prompts, settings)]
-    quiet = call("generate", words, *GREEDY, "--weights", "int8", "-q", stdin="w1\n")
+    quiet = call("generate", words, *GREEDY, "--quantize", "int8", "-q", stdin="w1\n")
     assert (quiet.code, quiet.err) == (0, "")
-    empty = call("generate", words, *GREEDY, "--weights", "int8", stdin="\n")
+    empty = call("generate", words, *GREEDY, "--quantize", "int8", stdin="\n")
     assert empty.code == 0 and "the prompts are empty" in empty.err
 
 
 def test_score_measures_a_text(call: Run, words: Path) -> None:
     text = "w1 w2 w3 w4 w5\nw6 w7\n"
     totals = []
-    for more in ((), ("--weights", "int8")):
+    for more in ((), ("--quantize", "int8")):
         done = call("score", words, "--per", "total", "--threads", 1, *more, stdin=text)
         assert (done.code, done.err) == (0, "")
         totals.append(json.loads(done.out))
@@ -57,13 +57,13 @@ def test_score_measures_a_text(call: Run, words: Path) -> None:
 
 def test_answers_of_chat_and_serve(call: Run, tmp_path: Path) -> None:
     model = bytes_bundle(tmp_path / "lm", max_position_embeddings=512)
-    loaded: Any = nlptools.load(model, settings=Generate(weights="int8"), device="cpu", threads=1)
+    loaded: Any = nlptools.load(model, settings=Generate(quantize="int8"), device="cpu", threads=1)
     prompt = "<|im_start|>user\nabc<|im_end|>\n<|im_start|>assistant\n"
     ((wanted,),) = loaded.generate([prompt], Generate(temperature=0, max_new_tokens=8))
-    more = ("--chat", "chatml", "--temperature", 0, "--max-new-tokens", 8, "--weights", "int8", "--threads", 1)
+    more = ("--chat", "chatml", "--temperature", 0, "--max-new-tokens", 8, "--quantize", "int8", "--threads", 1)
     done = call("chat", model, *more, stdin='{"content": "abc"}\n')
     assert (done.code, json.loads(done.out)["content"]) == (0, wanted.text), done.err
-    service = Service.open(str(model), Serve(weights="int8"), Compute(device="cpu", threads=1))
+    service = Service.open(str(model), Serve(quantize="int8"), Compute(device="cpu", threads=1))
     assert service.generator is not None
     assert service.generator.model.output.int8 is not None  # type: ignore[attr-defined]
 
@@ -71,10 +71,10 @@ def test_answers_of_chat_and_serve(call: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
-        (("--weights", "int4"), "int4"),
-        (("--weights", "int8", "--dynamic", "0.1"), "--dynamic"),
-        (("--weights", "int8", "--with", "x"), "--with"),
-        (("--weights", "int8", "--masked"), "--masked"),
+        (("--quantize", "int4"), "int4"),
+        (("--quantize", "int8", "--dynamic", "0.1"), "--dynamic"),
+        (("--quantize", "int8", "--with", "x"), "--with"),
+        (("--quantize", "int8", "--masked"), "--masked"),
     ],
 )
 def test_what_score_refuses(call: Run, words: Path, more: tuple[str, ...], reason: str) -> None:
@@ -87,7 +87,7 @@ def test_models_without_such_weights_are_refused(call: Run, tmp_path: Path) -> N
         "train-lm", "--arch", "ngram", "-t", "words", "--order", 2, "-o", tmp_path / "counts", stdin="a b c a b\n" * 20
     )
     for command in (("generate", *GREEDY), ("score",)):
-        done = call(command[0], tmp_path / "counts", *command[1:], "--weights", "int8", stdin="a b\n")
+        done = call(command[0], tmp_path / "counts", *command[1:], "--quantize", "int8", stdin="a b\n")
         assert done.code == 2 and "needs a neural language model" in done.err
 
 

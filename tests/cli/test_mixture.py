@@ -44,14 +44,16 @@ def total(call: Run, *args: Any, stdin: str = TEXT) -> dict[str, Any]:
 
 
 def test_lines_tokens_and_the_whole_text_agree(call: Run, models: Path) -> None:
-    how = ("lstm", "--with", "counts.arpa", "--with", "gpt", "--weights", ".5,.3,.2")
+    how = ("lstm", "--with", "counts.arpa", "--with", "gpt", "--mix-weights", ".5,.3,.2")
     whole = total(call, *how)
     lines = [line.split("\t") for line in call("score", *how, stdin=TEXT).lines]
     assert sum(float(score) for score, _ in lines) == pytest.approx(whole["log_probability"], abs=0.01)
     assert sum(int(count) for _, count in lines) == whole["tokens"]
     tokens = call("score", *how, "--per", "token", stdin=TEXT).lines
     assert sum(float(row.split("\t")[1]) for row in tokens if row) == pytest.approx(whole["log_probability"], abs=0.01)
-    words = call("score", *how, "--per", "word", "--columns", "surprisal,rank,entropy", "--base", "e", stdin=TEXT).lines
+    words = call(
+        "score", *how, "--per", "word", "--measures", "surprisal,rank,entropy", "--base", "e", stdin=TEXT
+    ).lines
     first = [float(row.split("\t")[1]) for row in words[:4]]
     assert first == pytest.approx([-float(row.split("\t")[1]) for row in tokens[:4]], abs=1e-3)
     assert whole["protocol"]["mixture"] == [
@@ -80,7 +82,7 @@ def test_weights_for_a_held_out_text_and_a_directory_that_moves(call: Run, model
         shutil.rmtree(models / name, ignore_errors=True)
     again = total(call, "elsewhere/mix")
     assert again["log_probability"] == pytest.approx(tuned["log_probability"], rel=1e-6)
-    assert total(call, "elsewhere/mix", "--weights", "1,0")["perplexity"] == pytest.approx(alone[0], rel=1e-5)
+    assert total(call, "elsewhere/mix", "--mix-weights", "1,0")["perplexity"] == pytest.approx(alone[0], rel=1e-5)
     for more in (("--temperature", 0), ("--beam", 3), ("--num-samples", 2)):
         generated = call("generate", "elsewhere/mix", "--max-new-tokens", 4, *more, stdin="w1\n\nw3 w2\n")
         assert generated.code == 0 and len(generated.lines) == 3, generated.err
@@ -149,12 +151,20 @@ def test_cache_and_dynamic_evaluation(call: Run, models: Path) -> None:
     [
         (("counts", "--cache", "5"), 2, "--cache: counts sees nothing before the sentence"),
         (("counts", "--with", "pairs", "--carry"), 2, "--carry: a mixture of n-gram models sees nothing"),
-        (("lstm", "--weights", ".5,.5"), 2, "--weights goes with --with"),
+        (("lstm", "--mix-weights", ".5,.5"), 2, "--mix-weights goes with --with"),
         (("lstm", "--save", "x"), 2, "--save goes with --with"),
         (("lstm", "--tune", "text"), 2, "--tune goes with mixtures"),
-        (("lstm", "--with", "gpt", "--weights", ".5,.3,.2"), 2, "--weights has 3 numbers, the mixture has 2 models"),
-        (("lstm", "--with", "gpt", "--weights", ".5,.4"), 2, "that sum to 1"),
-        (("lstm", "--with", "gpt", "--weights", ".5,.5", "--tune", "text"), 2, "--weights does not go with --tune"),
+        (
+            ("lstm", "--with", "gpt", "--mix-weights", ".5,.3,.2"),
+            2,
+            "--mix-weights has 3 numbers, the mixture has 2 models",
+        ),
+        (("lstm", "--with", "gpt", "--mix-weights", ".5,.4"), 2, "that sum to 1"),
+        (
+            ("lstm", "--with", "gpt", "--mix-weights", ".5,.5", "--tune", "text"),
+            2,
+            "--mix-weights does not go with --tune",
+        ),
         (("lstm", "--with", "gpt", "--cache", "5"), 2, "--cache goes with mixtures of one neural model"),
         (("lstm", "--with", "nowhere"), 66, "nowhere: no such model directory"),
         (("lstm", "--with", "gpt", "--tune", "nowhere"), 66, "nowhere: no such file"),

@@ -120,10 +120,10 @@ def test_roles_and_pronouns_have_fields(call, files):
 
 def test_words_and_choices(call, files):
     classify = ("prompt", "-t", "equals", "--task", "classify", "--words", "0=bad,1=good", "--to", "jsonl", "texts.tsv")
-    items = objects(call(*classify, "--choices", "bad,good"))
+    items = objects(call(*classify, "--candidates", "bad,good"))
     assert [(item["choices"], item["answer"]) for item in items] == [([" bad", " good"], 1), ([" bad", " good"], 0)]
     assert [item["completion"] for item in items] == [" good", " bad"]
-    done = call(*classify, "--choices", "poor,good")
+    done = call(*classify, "--candidates", "poor,good")
     assert (done.code, done.err) == (
         65,
         "nlptools prompt: texts.tsv:3: the answer is none of the choices 'poor', 'good': 'bad'\n",
@@ -184,7 +184,7 @@ def test_a_missing_field_names_the_template_and_the_field(call, files):
         ([], "", 2, "--template is missing"),
         (["-t", "equals", "-k", 1], "", 2, "-k needs --examples"),
         (["-t", "equals", "--system", "x"], "", 2, "--system goes with --chat"),
-        (["-t", "equals", "--choices", "a"], "", 2, "--choices needs --to jsonl"),
+        (["-t", "equals", "--choices", "a"], "", 2, "--candidates needs --to jsonl"),
         (["--messages"], "", 2, "--messages needs --to jsonl"),
         (["-t", "equals", "--set", "x"], "", 2, "expected NAME=TEXT"),
         (["-t", "equals", "--task", "seq2seq"], "", 2, "no labelled files"),

@@ -107,7 +107,7 @@ def test_a_prompt_goes_on_without_a_delimiter(call: Run, tmp_path: Path) -> None
     (plain,) = objects(call(*score, stdin=prompt))
     assert plain["tokens"] == [2, 1]
     assert objects(call(*score, stdin=context))[0]["tokens"] == [3, 2]
-    (none,) = objects(call(*score, "--delimiter", "", stdin=context))
+    (none,) = objects(call(*score, "--target-delimiter", "", stdin=context))
     assert none["log_probability"] == plain["log_probability"]
 
 

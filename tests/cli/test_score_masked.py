@@ -47,7 +47,7 @@ def test_lines_tokens_words_and_the_whole_text_agree(call: Run, bert: Path) -> N
     tokens = call("score", bert, *options, "--per", "token", stdin=TEXT).text.split("\n\n")
     shown = [float(row.split("\t")[1]) for row in tokens[0].split("\n")]
     assert shown == pytest.approx(expected[0], abs=1e-3)
-    words = call("score", bert, *options, "--per", "word", "--base", "e", "--columns", "surprisal,rank", stdin=TEXT)
+    words = call("score", bert, *options, "--per", "word", "--base", "e", "--measures", "surprisal,rank", stdin=TEXT)
     row = words.lines[0].split("\t")
     assert row[0] == "the" and float(row[1]) == pytest.approx(-expected[0][0], abs=1e-3) and int(row[2]) >= 1
     total = json.loads(call("score", bert, *options, "--per", "total", stdin=TEXT).out)

@@ -30,7 +30,7 @@ def table(text: str) -> list[dict[str, str]]:
 
 
 def test_words_of_a_table_are_a_long_table(stimuli: Path, call: Run) -> None:
-    done = call("score", "lm", "--per", "word", "--columns", "surprisal,tokens", "--text-column", "sentence", "s.csv")
+    done = call("score", "lm", "--per", "word", "--measures", "surprisal,tokens", "--text-column", "sentence", "s.csv")
     assert done.code == 0 and done.lines[0].split("\t") == [
         *("item", "condition", "note", "position", "word", "surprisal", "tokens", "unknown")
     ]
@@ -44,13 +44,13 @@ def test_words_of_a_table_are_a_long_table(stimuli: Path, call: Run) -> None:
     ]
     assert [row["unknown"] for row in rows] == ["0", "0", "0", "0", "1"]
     assert rows[0]["note"] == 'x\\ty "z"'
-    plain = call("score", "lm", "--per", "word", "--columns", "surprisal,unknown", "--text", "w4 unheard-of").lines
+    plain = call("score", "lm", "--per", "word", "--measures", "surprisal,unknown", "--text", "w4 unheard-of").lines
     assert [line.split("\t")[1:] for line in plain[:2]] == [[row["surprisal"], row["unknown"]] for row in rows[3:]]
     assert (
-        call("score", "lm", "--per", "word", "--columns", "surprisal,tokens", "--text-column", "3", "s.csv").code == 0
+        call("score", "lm", "--per", "word", "--measures", "surprisal,tokens", "--text-column", "3", "s.csv").code == 0
     )
     assert table(
-        call("score", "lm", "--per", "word", "--text-column", "sentence", "s.jsonl", "--columns", "tokens").text
+        call("score", "lm", "--per", "word", "--text-column", "sentence", "s.jsonl", "--measures", "tokens").text
     )[4] == {**{k: rows[4][k] for k in ("item", "condition", "note", "position", "word", "tokens", "unknown")}}
 
 

@@ -44,7 +44,7 @@ def test_a_row_for_each_word_and_an_empty_line_after_each_line(call: Run, letter
 def test_units_columns_and_no_correction(call: Run, letters: Path) -> None:
     for base, unit in (("2", math.log(2)), ("e", 1.0), ("10", math.log(10))):
         columns = "entropy,tokens,surprisal,rank"
-        done = call("score", letters, "--per", "word", "--base", base, "--columns", columns, stdin="a bb\n")
+        done = call("score", letters, "--per", "word", "--base", base, "--measures", columns, stdin="a bb\n")
         [first, second, empty] = table(done.lines)
         nats = math.log(3) / unit
         assert first[0] == "a" and [float(x) for x in first[1:]] == pytest.approx([nats, 1, 2 * nats, 1], abs=1e-3)
@@ -55,7 +55,7 @@ def test_units_columns_and_no_correction(call: Run, letters: Path) -> None:
 
 def test_words_are_those_of_the_text(call: Run, words: Path) -> None:
     text = '"w1, w2"  w3.w4\nzzz\n'
-    found = table(call("score", words, "--per", "word", "--columns", "tokens", stdin=text).lines)
+    found = table(call("score", words, "--per", "word", "--measures", "tokens", stdin=text).lines)
     assert [row[0] for row in found] == ['"w1,', 'w2"', "w3.w4", "", "zzz", ""]
     tokens = table(call("score", words, "--per", "token", "--no-eos", stdin=text).lines)
     blocks = "\n".join("\t".join(row) for row in tokens).split("\n\n")
@@ -87,7 +87,7 @@ def test_objects_have_the_numbers_of_the_rows(call: Run, words: Path) -> None:
         ("token", ("token", "log_probability")),
         ("word", ("word", "surprisal", "rank", "entropy", "tokens")),
     ):
-        more = ("--columns", ",".join(keys[1:])) if per == "word" else ()
+        more = ("--measures", ",".join(keys[1:])) if per == "word" else ()
         shown = call("score", words, "--per", per, *more, stdin=text).text
         objects = [
             json.loads(line) for line in call("score", words, "--per", per, *more, "--to", "jsonl", stdin=text).lines
@@ -115,9 +115,9 @@ def test_infinite_numbers_are_null() -> None:
 
     block, columns = Block("x", 1, ["a b"]), ("surprisal", "rank")
     model: Any = Model()
-    [text] = rows(model, block, Score(per="word", columns=columns, base="e", to="jsonl"))
+    [text] = rows(model, block, Score(per="word", measures=columns, base="e", to="jsonl"))
     assert json.loads(text) == {"word": ["a", "b"], "surprisal": [None, 1.0], "rank": [3, None]}
-    shown = list(rows(model, block, Score(per="word", columns=columns, base="e")))
+    shown = list(rows(model, block, Score(per="word", measures=columns, base="e")))
     assert shown == ["a\tinf\t3", "b\t1.0000\t", ""]
 
 
@@ -161,9 +161,9 @@ def test_an_empty_line_has_one_empty_column(call: Run, words: Path) -> None:
         (("--text-column", "1", "--per", "token"), "--text-column keeps columns"),
         (("--base", "10"), "--base goes with --per word"),
         (("--per", "word", "--base", "3"), "--base"),
-        (("--columns", "rank"), "--columns goes with --per word"),
-        (("--per", "word", "--columns", "rank,rank"), "--columns: expected different columns"),
-        (("--per", "word", "--columns", "size"), "'size' is not one of"),
+        (("--measures", "rank"), "--measures goes with --per word"),
+        (("--per", "word", "--measures", "rank,rank"), "--measures: expected different ones"),
+        (("--per", "word", "--measures", "size"), "'size' is not one of"),
         (("--per", "token", "--no-boundary-correction"), "--no-boundary-correction goes with --per word"),
         (("--per", "word", "--no-eos"), "--no-eos does not go with --per word"),
         (("--per", "word", "--document", "line"), "--document goes with --per total"),

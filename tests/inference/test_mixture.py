@@ -65,7 +65,7 @@ def load(models: Path, *names: str, settings: Any = None) -> Any:
 
 @pytest.fixture(scope="module")
 def mixed(models: Path) -> MixedLanguageModel:
-    loaded: MixedLanguageModel = load(models, "lstm", "gpt", "counts", settings=Score(weights=".5,.3,.2"))
+    loaded: MixedLanguageModel = load(models, "lstm", "gpt", "counts", settings=Score(mix_weights=".5,.3,.2"))
     return loaded
 
 
@@ -122,7 +122,7 @@ def test_each_token_has_the_weighted_mean_of_its_probabilities(models: Path, mix
 
 
 def test_ngrams_are_mixed_without_pytorch_as_with_it(models: Path) -> None:
-    settings = Score(weights=".6,.4")
+    settings = Score(mix_weights=".6,.4")
     plain: Any = load(models, "counts", "pairs", settings=settings)
     assert isinstance(plain, mixture.NGramMixtureScorer)
     general = MixedLanguageModel(plain.parts, BACKEND)
@@ -164,7 +164,7 @@ def test_different_tokens_are_refused(models: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"reads the tokens 'w1 ,' and .*split reads 'w1,'"):
         loaded.score_batch(["w2", "w1,"], Score())
     with pytest.raises(UsageError, match="3 numbers, the mixture has 2 models"):
-        nlptools.load(models / "counts", models / "pairs", settings=Score(weights=".3,.3,.4"))
+        nlptools.load(models / "counts", models / "pairs", settings=Score(mix_weights=".3,.3,.4"))
 
 
 # -- laws of language models --------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from nlptools.text.word_marks import word_marks
 from nlptools.training.ngrams import counting, smoothing
 
 ALL = ("surprisal", "rank", "entropy", "tokens")
-WORDS = Score(per="word", columns=ALL)
+WORDS = Score(per="word", measures=ALL)
 UNCORRECTED = Score(per="word", boundary_correction=False)
 LINES = ["the cat sat on a mat", "", "  two   spaces\tand a tab ", "x", "ünï cat's 日本語 🎉.", "a cat"]
 
@@ -169,7 +169,7 @@ def test_scores_of_words_depend_on_their_line_alone_and_sum_to_it(
     lines = [*LINES, "the cat sat on the mat and on the other mat"]  # longer than the context
     together = model.words(lines, WORDS)
     for line, score in zip(lines, together, strict=True):
-        [alone] = model.words([line], Score(per="word", columns=ALL, batch_tokens=1))
+        [alone] = model.words([line], Score(per="word", measures=ALL, batch_tokens=1))
         assert alone.surprisals == pytest.approx(score.surprisals, abs=2e-4, rel=1e-4)
         assert alone.entropies == pytest.approx(score.entropies, abs=2e-4)
         assert alone.tokens == score.tokens

@@ -95,9 +95,9 @@ def load(
     check(settings, words)
     tokenizer = tokenizers.load(words.tokenizer, lowercase=words.lowercase)
     made = WordEmbedder(formats.load(path, errors=errors), tokenizer, settings)
-    if words.weights != "uniform":
+    if words.word_weights != "uniform":
         counts = None if words.counts is None else count(words.counts, tokenizer, errors)
-        if words.weights == "tf-idf":
+        if words.word_weights == "tf-idf":
             assert counts is not None
             made.weigh_by_documents(counts)
         elif counts is None:
@@ -117,10 +117,10 @@ def check(settings: Embed, words: EmbedWords) -> None:
             bool(settings.prompt),
             "--prompt: word vectors ignore word order, a prompt would add the same words to all lines",
         ),
-        (words.weights == "tf-idf" and words.counts is None, "--weights tf-idf needs --counts FILE"),
+        (words.word_weights == "tf-idf" and words.counts is None, "--word-weights tf-idf needs --counts FILE"),
         (words.counts == "-", "--counts is read twice: it cannot be standard input"),
-        (words.weights != "uniform" and settings.unit != "sentence", "--weights needs --unit sentence"),
-        (words.weights == "uniform" and words.counts is not None, "--counts is for --weights tf-idf and sif"),
+        (words.word_weights != "uniform" and settings.unit != "sentence", "--word-weights needs --unit sentence"),
+        (words.word_weights == "uniform" and words.counts is not None, "--counts is for --word-weights tf-idf and sif"),
     )
     for found, message in refusals:
         if found:

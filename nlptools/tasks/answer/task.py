@@ -37,7 +37,7 @@ from nlptools.tasks.task import AUTO, Task, check_best, reading_options, saved_s
 
 _LENGTH = 384  # tokens of a window, unless --max-length says otherwise
 _MAX_QUESTION, _MAX_ANSWER = 64, 30  # pieces, as in BERT's script
-_CANDIDATES = 20  # answers in --nbest, as in BERT's script
+_CANDIDATES = 20  # answers in --nbest-file, as in BERT's script
 _ROWS = 32  # rows decoded together
 _NONE = 2  # in `_places`: the token that stands for no answer
 

@@ -4,7 +4,7 @@ Devlin et al. 2019, section 5.3: a linear layer on the first piece of each word,
 overlapping rows, and the prediction for a word comes from the row in which it has most context. Semantic roles: Shi & Lin
 2019 (arXiv:1904.05255), one predicate at a time; see `tasks.tag.features` for both. `crf`: a conditional random field over
 the words (`layers.crf`).
-Decoding takes the best tag of each word by itself, or the best sequence that keeps to the scheme (`--decode`), in `predict`
+Decoding takes the best tag of each word by itself, or the best sequence that keeps to the scheme (`--decoding`), in `predict`
 and in the validation of `finetune` alike. The former is the default for tags: the labels of a foreign model do not show its
 scheme (B-X and I-X may be IOB1 or IOB2), and decoding by the wrong scheme gives wrong tags. Roles are always IOB2.
 Departures: spans are learned and predicted as IOB2, whatever their scheme in the files. With a CRF and windows, the words of
@@ -132,15 +132,15 @@ class Tagging(Task):
         task = cls(name, options, given=given, crf="crf" in model.heads, **learned)
         with _fault_of(loaded) if saved or given == AUTO else nullcontext():
             task._allowed()  # raises where the labels are not of the scheme
-        if settings.decode == "argmax" and task.crf:
+        if settings.decoding == "argmax" and task.crf:
             raise UsageError(
-                "--decode argmax: the model has a conditional random field, which decodes the whole sentence"
+                "--decoding argmax: the model has a conditional random field, which decodes the whole sentence"
             )
-        if settings.decode == "scheme" and scheme == tag_schemes.PLAIN:
+        if settings.decoding == "scheme" and scheme == tag_schemes.PLAIN:
             if saved:
-                raise UsageError("--decode scheme: the model's tags are of words, not of spans")
-            raise UsageError("--decode scheme: config.json does not name the scheme", hint="--scheme names it")
-        return replace(task, decoding=settings.decode or _DECODING[name])
+                raise UsageError("--decoding scheme: the model's tags are of words, not of spans")
+            raise UsageError("--decoding scheme: config.json does not name the scheme", hint="--scheme names it")
+        return replace(task, decoding=settings.decoding or _DECODING[name])
 
     @property
     def extra_heads(self) -> tuple[str, ...]:

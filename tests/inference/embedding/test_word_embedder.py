@@ -69,7 +69,7 @@ def test_lines_do_not_depend_on_their_neighbors(weights: str, tmp_path: Path, mo
     save(Vectors(names, rng.standard_normal((60, 7), dtype=np.float32)), str(tmp_path / "v.txt"))
     lines = [" ".join(rng.choice(names, rng.integers(0, 9))) for _ in range(600)]
     (tmp_path / "text").write_text("\n".join(lines))
-    words = EmbedWords(weights=weights, counts=None if weights == "uniform" else str(tmp_path / "text"))
+    words = EmbedWords(word_weights=weights, counts=None if weights == "uniform" else str(tmp_path / "text"))
     made = load(str(tmp_path / "v.txt"), None, words)
     together = made.embed(lines)
     alone = np.concatenate([made.embed([line], made.prepare([line])) for line in lines])
@@ -94,7 +94,7 @@ def test_smooth_weights_are_those_of_the_paper(tmp_path: Path) -> None:
     lines = ["the cat sat", "the mat", "on the mat the cat", "unknown", "cat"]
     (tmp_path / "text").write_text("\n".join(lines) + "\n")
     save(Vectors(NAMES, ROWS), str(tmp_path / "v.npy"))
-    made = load(str(tmp_path / "v.npy"), None, EmbedWords(weights="sif", counts=str(tmp_path / "text")))
+    made = load(str(tmp_path / "v.npy"), None, EmbedWords(word_weights="sif", counts=str(tmp_path / "text")))
     words = " ".join(lines).split()
     share = {word: words.count(word) / len(words) for word in [*words, "sat"]}
 
@@ -173,10 +173,10 @@ def test_lower_casing_and_other_tokenizers(tmp_path: Path) -> None:
         ({"layers": "mean:all"}, {}, "--layers"),
         ({"pooling": "cls"}, {}, "--pooling cls"),
         ({"prompt": "query: "}, {}, "--prompt"),
-        ({}, {"weights": "tf-idf"}, "--counts FILE"),
-        ({}, {"weights": "sif", "counts": "-"}, "read twice"),
+        ({}, {"word_weights": "tf-idf"}, "--counts FILE"),
+        ({}, {"word_weights": "sif", "counts": "-"}, "read twice"),
         ({}, {"counts": "text"}, "--counts is for"),
-        ({"unit": "word"}, {"weights": "sif"}, "--unit sentence"),
+        ({"unit": "word"}, {"word_weights": "sif"}, "--unit sentence"),
     ],
 )
 def test_what_word_vectors_cannot_do(embed: dict, words: dict, said: str) -> None:

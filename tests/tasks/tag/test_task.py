@@ -277,14 +277,14 @@ def test_how_a_directory_is_decoded(tmp_path: Path) -> None:
     for decode in (None, "argmax", "scheme"):
         answered = tmp_path / f"{decode}.txt"
         answered.write_text(
-            "".join(f"{x}\n" for x in predicted(tmp_path / "out", train_file, columns=True, decode=decode))
+            "".join(f"{x}\n" for x in predicted(tmp_path / "out", train_file, columns=True, decoding=decode))
         )
     by_word, kept = ((tmp_path / f"{name}.txt").read_text() for name in ("argmax", "scheme"))
     assert (tmp_path / "None.txt").read_text() == by_word != kept
     broken = [
         any(
             tag_schemes.spans(line.split(), "iob2")[1]
-            for line in predicted(tmp_path / "out", train_file, decode=decode)
+            for line in predicted(tmp_path / "out", train_file, decoding=decode)
         )
         for decode in ("argmax", "scheme")
     ]
@@ -292,17 +292,19 @@ def test_how_a_directory_is_decoded(tmp_path: Path) -> None:
     numbers = spans.entities(*read_tags([tmp_path / "argmax.txt"]), "conlleval").values()
     assert numbers["f1"] == pytest.approx(done.metrics["valid_f1"], abs=1e-9)
     train(tmp_path, train_file, task="tag", epochs=0.1, crf=True, force=True)
-    assert predicted(tmp_path / "out", train_file) == predicted(tmp_path / "out", train_file, decode="scheme")
-    with pytest.raises(UsageError, match="--decode argmax: the model has a conditional random field"):
-        predicted(tmp_path / "out", train_file, decode="argmax")
+    assert predicted(tmp_path / "out", train_file) == predicted(tmp_path / "out", train_file, decoding="scheme")
+    with pytest.raises(UsageError, match="--decoding argmax: the model has a conditional random field"):
+        predicted(tmp_path / "out", train_file, decoding="argmax")
     train(tmp_path, propositions(tmp_path / "a.conllu", 20), task="roles", epochs=0.1, force=True)
-    roles = [predicted(tmp_path / "out", tmp_path / "a.conllu", decode=decode) for decode in (None, "scheme", "argmax")]
+    roles = [
+        predicted(tmp_path / "out", tmp_path / "a.conllu", decoding=decode) for decode in (None, "scheme", "argmax")
+    ]
     assert roles[0] == roles[1] and len(roles[2]) == len(roles[0])
     names = {"B-A": "JJ", "I-A": "NN", "B-B": "RB", "O": "VB"}
     plain = columns(tmp_path / "b.txt", [[(word, names[tag]) for word, tag in rows] for rows in sentences(20)])
     train(tmp_path, plain, task="tag", epochs=0.1, force=True)
-    with pytest.raises(UsageError, match="--decode scheme: the model's tags are of words"):
-        predicted(tmp_path / "out", plain, decode="scheme")
+    with pytest.raises(UsageError, match="--decoding scheme: the model's tags are of words"):
+        predicted(tmp_path / "out", plain, decoding="scheme")
 
 
 # -- roles ------------------------------------------------------------------------------------------------------------
