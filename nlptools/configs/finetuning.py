@@ -330,7 +330,7 @@ class Predict:
     )
     split: str = option(
         "words",
-        "tag: split lines of text (--text, --layout lines) into words like tokenize -t words, or at spaces.",
+        "tag: split lines of text into words like tokenize -t words, or at spaces.",
         choices=("words", "whitespace"),
     )
     predictions: str | None = option(

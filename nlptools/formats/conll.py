@@ -12,7 +12,8 @@ Layouts of `read_columns`:
     conll   columns as above
     conllu  ten or more columns between tabs; comments, multiword tokens and empty nodes (`1-2`, `1.1`) are no words
     lines   a sentence per line, words between spaces, no tags
-`.conllu` files are conllu, all others conll, unless `Options.layout` names a layout.
+`.conllu` files are conllu, `.conll` files and all files to learn from conll, unless `Options.layout` names a layout. Of other
+files to predict, `tag_layouts` recognizes the layout.
 `read_columns` keeps every line as it stands, so that `with_tags` returns the file with a column of predictions added.
 """
 
@@ -26,6 +27,7 @@ from nlptools.formats.examples import TaggedSentence
 from nlptools.formats.layouts import layout_of
 from nlptools.formats.lines import Lines, column_number
 from nlptools.formats.reading_options import Options
+from nlptools.formats.tag_layouts import recognized
 from nlptools.formats.token_lines import BOUNDARY, DOCSTART, Row, Sentence, sentences
 
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -43,6 +45,8 @@ def read_columns(path: str, options: Options, errors: str = "strict") -> Iterato
     """
     layout = layout_of("tag", path, options.layout)
     lines = Lines(path, errors)
+    if layout == "auto":
+        layout = "conll" if options.tagged is None else recognized(lines, options, options.tagged)
     return _one_line_each(lines, options) if layout == "lines" else _Columns(lines, layout, options).read()
 
 
@@ -88,7 +92,8 @@ class _Columns:
                 raise self.lines.refuse(start + offset, "an empty column", "a missing word or tag is written `_`")
         words = tuple(columns[self.word] for columns in sentence.tokens)
         tags = None if self.tag is None else tuple(columns[self.tag] for columns in sentence.tokens)
-        return TaggedSentence(words, tags, self.lines.place(start), tuple(sentence.rows))
+        layout = "conllu" if self.universal else "conll"
+        return TaggedSentence(words, tags, self.lines.place(start), tuple(sentence.rows), layout=layout)
 
     def _skip_conllu(self, number: int, line: str) -> bool:
         """Whether a line of CoNLL-U is a comment, a multiword token or an empty node."""
@@ -150,7 +155,7 @@ def _is_comment(number: int, line: str) -> bool:
 
 def _one_line_each(lines: Lines, options: Options) -> Iterator[TaggedSentence]:
     for number, line in lines:
-        yield TaggedSentence(tuple(options.words_of(line)), None, lines.place(number), (Row(line),))
+        yield TaggedSentence(tuple(options.words_of(line)), None, lines.place(number), (Row(line),), layout="lines")
 
 
 # -- back -------------------------------------------------------------------------------------------------------------

@@ -88,6 +88,7 @@ class TaggedSentence:
         rows: all lines from the end of the sentence before to the blank line after this one, inclusive: the rows of
             all examples of a file, one after the other, are the file.
         scheme: of the tags in the file, None if unknown.
+        layout: of the file: conll, conllu or lines.
     """
 
     words: tuple[str, ...]
@@ -95,6 +96,7 @@ class TaggedSentence:
     place: Place
     rows: tuple[Row, ...] = ()
     scheme: str | None = None
+    layout: str = "conll"
 
 
 @dataclass(frozen=True)

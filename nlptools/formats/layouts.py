@@ -13,7 +13,7 @@ _SUFFIXES = {  # of each task, tried in order
     "classify": {".label": "trec", **_TEXTS},
     "pair": _TEXTS,
     "regress": _TEXTS,
-    "tag": {".conllu": "conllu", TEXT: "lines", "": "conll"},
+    "tag": {".conllu": "conllu", ".conll": "conll", TEXT: "lines", "": "auto"},
     "roles": {"": "conllu"},
     "answer": {".json": "squad", ".csv": "csv", **_OBJECTS, "": "table"},
     "choice": {".csv": "csv", ".tsv": "tsv", **_OBJECTS, "": "jsonl"},
@@ -24,6 +24,8 @@ _SUFFIXES = {  # of each task, tried in order
 
 def layout_of(task: str, path: str, layout: str = "auto", delimiter: str | None = None) -> str:
     """The layout of a file of a task: CSV with a `delimiter`, `layout` unless it is auto, else by the suffix of the file.
+
+    auto: the file has words to tag, and its lines decide; see `tag_layouts`.
 
     Raises:
         UsageError: a layout that the task does not have, or a delimiter that the layout does not have.

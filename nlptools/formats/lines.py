@@ -39,23 +39,30 @@ class Lines:
     def __post_init__(self) -> None:
         # Bytes that are not UTF-8 stay recognizable until the layout is known.
         self._blocks = streams.blocks(self.path, "surrogateescape", keep_returns=True)
+        self._ahead: list[streams.Block] = []  # blocks that were looked at
+
+    def _looked_at(self) -> Iterator[streams.Block]:
+        """The blocks from the first, which iteration gives again."""
+        yield from self._ahead
+        for block in self._blocks:
+            self._ahead.append(block)
+            yield block
+
+    def ahead(self) -> Iterator[tuple[int, str]]:
+        """Number and text of each line, before iteration, which begins at the first line all the same."""
+        for block in self._looked_at():
+            for number, line in enumerate(block.lines, block.start):
+                yield number, _ESCAPED.sub("\ufffd", line.removesuffix("\r"))
 
     def first(self) -> str | None:
         """The first line, None in an empty file."""
-        block = next(self._blocks, None)
-        if block is None:
-            return None
-        self._blocks = chain([block], self._blocks)
-        return _ESCAPED.sub("\ufffd", block.lines[0].removesuffix("\r"))
+        return next((line for _, line in self.ahead()), None)
 
     def refuse_old_mac(self) -> None:
         """Raise DataError for a table whose lines end at carriage returns alone: one long line to us."""
-        block = next(self._blocks, None)
-        if block is None:
-            return
-        self._blocks = chain([block], self._blocks)
-        rows = block.lines[0].rstrip("\r").split("\r")
-        if len(block.lines) == 1 and len(rows) > 1 and len({row.count("\t") for row in rows}) == 1 and "\t" in rows[0]:
+        block = next(self._looked_at(), None)
+        rows = block.lines[0].rstrip("\r").split("\r") if block and len(block.lines) == 1 else []
+        if len(rows) > 1 and len({row.count("\t") for row in rows}) == 1 and "\t" in rows[0]:
             raise self.refuse(1, RETURNS, RETURNS_HINT)
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
@@ -64,7 +71,8 @@ class Lines:
         Raises:
             DataError: invalid UTF-8 while `errors` is "strict".
         """
-        for block in self._blocks:
+        ahead, self._ahead = self._ahead, []
+        for block in chain(ahead, self._blocks):
             for number, line in enumerate(block.lines, block.start):
                 if not line.isascii() and _ESCAPED.search(line):
                     line = self._decode(number, line)

@@ -15,6 +15,19 @@ def at_spaces(line: str) -> list[str]:
 
 
 @dataclass(frozen=True)
+class TagColumns:
+    """The columns of the files that a tagger learned from.
+
+    Attributes:
+        count: number of columns; 0 if unknown.
+        tags: the tags of the model.
+    """
+
+    count: int = 0
+    tags: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
 class Options(Files):
     """Settings of the readers. Columns are names in the header (keys in JSON), or numbers from 1, -1 the last.
 
@@ -23,6 +36,7 @@ class Options(Files):
         texts: number of texts of an example of the task regress; 0: as many as the file has.
         words_of: the words of a line of text, its parts in order.
         learned: the columns that a model was trained on, which a file to predict has as well if it names them.
+        tagged: of the task tag: the columns that a model was trained on, by which columns are told from sentences.
         role_spans: of the task roles, see `finetune --role-spans`.
         multi_label: an example has any number of classes, in JSON as a list, else joined by `label_separator`.
     """
@@ -33,3 +47,4 @@ class Options(Files):
     texts: int = 0
     role_spans: str = "heads"
     learned: Columns | None = None
+    tagged: TagColumns | None = None

@@ -89,12 +89,14 @@ def test_entities_from_columns_to_their_f1(call: Run, tmp_path: Path) -> None:
     answered = call("predict", "out", "--threads", 1, "--columns", "eng.testa")
     scored = call("evaluate", "-m", "entity-f1", "-b", "-w", 12, stdin=answered.text)
     assert scored.code == 0 and float(scored.text.split()[0]) == pytest.approx(record["metrics"]["valid_f1"], abs=1e-9)
-    said = call("predict", "out", "--threads", 1, "--layout", "lines", stdin="w1 good w2\n\nbad\n")
+    said = call("predict", "out", "--threads", 1, stdin="w1 good w2\n\nbad\n")
     assert [len(line.split()) for line in said.lines] == [3, 0, 1]
     piped = call("predict", "out", "--threads", 1, "--line-buffered", "--columns", stdin="w1 x\nbad x\n\n")
     assert [len(line.split()) for line in piped.lines] == [3, 3, 0]
-    wrong = call("predict", "out", "--threads", 1, stdin="w1 w2 w3 w4 w5\n")
+    wrong = call("predict", "out", "--threads", 1, stdin="w1\tw2\tw3\tw4\tw5\n")
     assert wrong.code == 65 and "<stdin>:1: 5 columns" in wrong.err and "--layout lines" in wrong.err
+    wrong = call("predict", "out", "--threads", 1, stdin="\nw1 w2 w3 w4 w5\nw1 w2 w3 w4 w5\n\n")
+    assert wrong.code == 65 and "<stdin>:2: 5 fields in each line: columns or sentences?" in wrong.err
 
 
 def test_questions_from_examples_to_official_scores(call: Run, tmp_path: Path) -> None:

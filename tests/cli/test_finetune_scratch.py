@@ -47,8 +47,14 @@ def test_a_tagger_without_pretraining(call: Run, tmp_path: Path) -> None:
     assert done.code == 0 and done.out == b"" and "try: nlptools predict tagger train.txt\n" in done.err
     sources = json.loads((tmp_path / "tagger" / "training.json").read_text())["invocation"]["sources"]
     assert (sources["epochs"], sources["dim"], sources["depth"]) == ("flag", "preset", "default")
-    said = call("predict", "tagger", "--layout", "lines", stdin="w1 good w2\nbad w3\n")
+    said = call("predict", "tagger", stdin="w1 good w2\nbad w3\n")
     assert said.lines == ["O B-A I-A", "B-B O"]
+    (tmp_path / "plain.txt").write_text("# good news\n(bad w3)\nw1\n")
+    assert [len(line.split()) for line in call("predict", "tagger", "plain.txt").lines] == [3, 4, 1]
+    (tmp_path / "words.txt").write_text("w1\ngood\nw2\n\nbad\nw3\n")
+    for file in ("words.txt", "valid.txt"):
+        assert call("predict", "tagger", file).lines == call("predict", "tagger", "--layout", "conll", file).lines
+    assert call("predict", "tagger", "words.txt").lines == said.lines
     # a line of text is split as by the tokenizer words, so that a bracket is no part of a word
     assert call("predict", "tagger", "--text", "(bad w3)", "--text", "bad w1").lines[1] == "B-B O"
     assert [len(row.split()) for row in call("predict", "tagger", "--text", "(bad w3)", "--text", "").lines] == [4, 0]

@@ -13,8 +13,9 @@ from nlptools.formats.layouts import layout_of
     ("task", "path", "layout"),
     [
         ("tag", "a.conllu", "conllu"),
-        ("tag", "a.txt", "conll"),
-        ("tag", "-", "conll"),
+        ("tag", "a.txt", "auto"),
+        ("tag", "a.conll.gz", "conll"),
+        ("tag", "-", "auto"),
         ("roles", "a.txt", "conllu"),
         ("answer", "a.json", "squad"),
         ("answer", "a.ndjson.gz", "jsonl"),
@@ -28,7 +29,7 @@ from nlptools.formats.layouts import layout_of
 )
 def test_layout_by_name(task: str, path: str, layout: str) -> None:
     assert layout_of(task, path) == layout
-    assert layout in TASKS[task].layouts
+    assert layout in (*TASKS[task].layouts, "auto")
     for given in TASKS[task].layouts:
         assert layout_of(task, path, given) == given
 

@@ -7,22 +7,18 @@ from typing import Any
 
 from nlptools.formats.conll import with_tags
 from nlptools.formats.examples import PredicateSentence, TaggedSentence
-from nlptools.formats.layouts import layout_of
-from nlptools.formats.reading_options import Options
 from nlptools.formats.tag_schemes import Span, spans
 from nlptools.text.words import spans as word_places
 
 
-def tags(
-    examples: Sequence[TaggedSentence], predicted: Sequence[Sequence[str]], options: Options, columns: bool
-) -> list[str]:
+def tags(examples: Sequence[TaggedSentence], predicted: Sequence[Sequence[str]], columns: bool) -> list[str]:
     """A line of tags per sentence, or with `columns` all lines of the file with a further column of tags.
 
     Sentences that were read as words on one line become columns of words and tags.
     """
     lines: list[str] = []
     for e, tags in zip(examples, predicted, strict=True):
-        a_line_each = is_line(e, options)
+        a_line_each = e.layout == "lines"
         if columns and a_line_each:
             lines += [*map(" ".join, zip(e.words, tags, strict=True)), ""]
         elif columns:
@@ -32,18 +28,13 @@ def tags(
     return lines
 
 
-def is_line(example: Any, options: Options) -> bool:
-    """Whether a sentence was read as a line of text."""
-    return layout_of("tag", example.place.path, options.layout) == "lines"
-
-
-def entities(example: TaggedSentence, found: Sequence[Span], options: Options) -> dict[str, Any]:
+def entities(example: TaggedSentence, found: Sequence[Span]) -> dict[str, Any]:
     """The object of a sentence: its text, and the text, label and place of each entity.
 
     Places are counted in characters (Unicode code points) of the text, the end after the last. The text is the line as it
     stands; that of a sentence from columns is its words with spaces between them.
     """
-    text = example.rows[0].text if is_line(example, options) else " ".join(example.words)
+    text = example.rows[0].text if example.layout == "lines" else " ".join(example.words)
     places = word_places(example.words, text)
     rows = []
     for first, end, label in found:

@@ -38,7 +38,7 @@ from nlptools.formats import tag_schemes
 from nlptools.formats.conll import split_tabs
 from nlptools.formats.examples import PredicateSentence
 from nlptools.formats.readers import read
-from nlptools.formats.reading_options import at_spaces
+from nlptools.formats.reading_options import TagColumns, at_spaces
 from nlptools.layers.crf import Crf
 from nlptools.metrics import spans
 from nlptools.metrics.tags import tagging_accuracy
@@ -126,8 +126,9 @@ class Tagging(Task):
             hint = None if saved else "--scheme names the scheme of its tags"
             raise UsageError("--to entities: the model's tags are of words, not of spans", hint=hint)
         role_spans = saved_setting(loaded.config, "role_spans", "heads")
-        options = reading_options(files, labelled=False, role_spans=role_spans, words_of=_SPLITS[settings.split])
         labels, columns = labels_of(loaded.config, model.num_labels), saved_setting(loaded.config, "columns", 0)
+        reads = {"role_spans": role_spans, "words_of": _SPLITS[settings.split]}
+        options = reading_options(files, labelled=False, tagged=TagColumns(columns, frozenset(labels)), **reads)
         learned = {"labels": labels, "scheme": scheme, "written": written, "columns": columns}
         task = cls(name, options, given=given, crf="crf" in model.heads, **learned)
         with _fault_of(loaded) if saved or given == AUTO else nullcontext():
@@ -328,12 +329,12 @@ class Tagging(Task):
         if self.name == "roles":
             return output.roles(examples, [p.tags for p in predictions], settings.columns)
         converted = [tag_schemes.convert(p.tags, self.scheme, self.written) for p in predictions]
-        return output.tags(examples, converted, self.options, settings.columns)
+        return output.tags(examples, converted, settings.columns)
 
     def lines(self, predictions: Sequence[Any], examples: Sequence[Any], settings: Predict, first: bool) -> list[str]:
         """See `Task`. An example without words holds the lines after the last sentence of a file, unless each line is one."""
         if settings.to != "text":
-            kept = [bool(e.words) or output.is_line(e, self.options) for e in examples]
+            kept = [bool(e.words) or e.layout == "lines" for e in examples]
             predictions, examples = list(compress(predictions, kept)), list(compress(examples, kept))
         return super().lines(predictions, examples, settings, first)
 
@@ -341,7 +342,7 @@ class Tagging(Task):
         tags = tag_schemes.convert(prediction.tags, self.scheme, self.written)
         if settings.to == "entities":
             mended = tag_schemes.mend(tags, self.written)
-            return output.entities(example, tag_schemes.spans(mended, self.written)[0], self.options)
+            return output.entities(example, tag_schemes.spans(mended, self.written)[0])
         predicate = {"predicate": example.predicate} if self.name == "roles" else {}
         return {"words": list(example.words), **predicate, "roles" if self.name == "roles" else "tags": tags}
 

@@ -56,7 +56,7 @@ def test_spans_are_learnt_and_written_back(tmp_path: Path) -> None:
     assert right > 0.95 * sum(map(len, new))
     # words between spaces, an empty line among them
     (tmp_path / "d.txt").write_text("w1 good w2\n\nbad\n")
-    assert [len(line.split()) for line in predicted(tmp_path / "out", tmp_path / "d.txt", layout="lines")] == [3, 0, 1]
+    assert [len(line.split()) for line in predicted(tmp_path / "out", tmp_path / "d.txt")] == [3, 0, 1]
     objects = [json.loads(line) for line in predicted(tmp_path / "out", test, to="json", window=7)]
     assert [" ".join(row["tags"]) for row in objects] == plain and all(
         len(r["words"]) == len(r["tags"]) for r in objects
@@ -141,9 +141,9 @@ def test_comments_and_boundaries_come_back(tmp_path: Path) -> None:
     path.write_text("good\nw1\n\nw2\n")
     assert [len(line.split()) for line in predicted(tmp_path / "out", path)] == [2, 1]
     path.write_text("good w1\n\nw2\n")
-    lines = predicted(tmp_path / "out", path, layout="lines", columns=True)
+    lines = predicted(tmp_path / "out", path, columns=True)
     assert [line.split(" ")[0] for line in lines] == ["good", "w1", "", "", "w2", ""]
-    path.write_text("w1 w2 w3 w4 w5\n")
+    path.write_text("w1\tw2\tw3\tw4\tw5\n")
     with pytest.raises(DataError, match=r"b\.txt:1: 5 columns, the training files of the model had 3"):
         predicted(tmp_path / "out", path)
 
