@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from nlptools.errors import UsageError
 
@@ -14,29 +14,41 @@ def table(groups: Iterable[type]) -> dict[str, str]:
     return {name: now for field in settings for name, now in field.metadata["was"].items()}
 
 
-def renamed(args: list[str], earlier: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Arguments in which earlier names are replaced, and the notes about them.
+def options_among(args: Sequence[str], valued: Collection[str]) -> list[bool]:
+    """Whether each argument is an option, not the value of one or an input; `valued`: options that need a value."""
+    out: list[bool] = []
+    value = ended = False
+    for arg in args:
+        ended = ended or (arg == "--" and not value)
+        out.append(not ended and not value and arg.startswith("-") and arg != "-")
+        value = out[-1] and arg in valued
+    return out
+
+
+def renamed(args: Sequence[str], earlier: Mapping[str, str], valued: Collection[str]) -> tuple[list[str], list[str]]:
+    """Arguments in which earlier names are replaced, and the notes about them; for `valued` see `options_among`.
 
     Raises:
         UsageError: the user has to fill in something that stands in capitals in what is written now.
     """
     out: list[str] = []
     notes: list[str] = []
-    end = args.index("--") if "--" in args else len(args)
+    options = options_among(args, {*valued, *(name for name, now in earlier.items() if now in valued)})
     place = 0
-    while place < end:
-        name, equals, value = args[place].partition("=")
-        following = args[place + 1] if place + 1 < end and not equals else value
+    while place < len(args):
+        name, equals, value = args[place].partition("=") if options[place] else (args[place], "", "")
+        following = args[place + 1] if place + 1 < len(args) and not equals else value
         pair = f"{name} {following}"
         used = pair if pair in earlier else name
-        place += 2 if used == pair and not equals else 1
-        if used not in earlier:
-            out.append(f"{name}{equals}{value}")
+        if not options[place] or used not in earlier:
+            out.append(args[place])
+            place += 1
             continue
+        place += 2 if used == pair and not equals else 1
         now = earlier[used]
         if now != now.lower():
             raise UsageError(f"{used} is now {now}")
         notes.append(f"{used} is now {now}; the earlier name works in this version only")
         first, *rest = now.split(" ")
         out += [first + equals + value, *rest] if used == name else [first, *rest]
-    return out + args[end:], notes
+    return out, notes

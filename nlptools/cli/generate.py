@@ -66,6 +66,7 @@ def command(
     if generate.skip_done:
         first += line_ranges.done_lines(lines.output)
     how: dict[str, Any] = {"append": generate.skip_done, "layout": "jsonl" if generate.json else "text"}
+    generate = replace(generate, layout=_layout(names, generate.layout))
     with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered, **how) as out:
         from nlptools.inference.generation import folder_settings
         from nlptools.inference.language_model import LanguageModel
@@ -141,6 +142,19 @@ def _quantizing(
         if place == 0:
             quantize_and_measure(loaded, [request.prompt for line in requests for request in line])
         yield number, requests
+
+
+def _layout(names: list[str], layout: str) -> str:
+    """The layout of all inputs: lines (of tables the texts) or jsonl. Raises UsageError for files of both."""
+    from nlptools.errors import UsageError
+    from nlptools.files.layout_names import named_layout
+
+    if layout != "auto":
+        return layout
+    objects = [named_layout(name) == "jsonl" for name in names]
+    if any(objects) and not all(objects):
+        raise UsageError(f"{names[objects.index(True)]}: JSON lines among other files", hint="--layout jsonl or lines")
+    return "jsonl" if any(objects) else "lines"
 
 
 def _texts(names: list[str], generate: Generate, errors: str) -> Iterator[Block]:

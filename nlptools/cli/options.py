@@ -52,25 +52,37 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta["nlptools.earlier"] = earlier = earlier_names.table(self.groups)
-        args, ctx.meta["nlptools.renamed"] = earlier_names.renamed(args, earlier)
+        args, ctx.meta["nlptools.renamed"] = earlier_names.renamed(args, earlier, self._valued(self._fields()))
         environment.check(ctx)
         return super().parse_args(ctx, self._one_value_each(args))
 
-    def _one_value_each(self, args: list[str]) -> list[str]:
-        """`args` with a value behind each name: `-i A B` becomes `-i A -i B`, and `--confidence` gets its default number."""
-        fields = {
+    def _fields(self) -> dict[str, dataclasses.Field[Any]]:
+        """The settings behind the long and short names of options."""
+        return {
             name: field
             for group in self.groups
             for field in dataclasses.fields(group)
             for name in ("--" + (field.metadata["flag"] or field.name.replace("_", "-")), field.metadata["short"])
         }
+
+    def _valued(self, fields: Mapping[str, dataclasses.Field[Any]]) -> set[str]:
+        """The names of options that need a value."""
+        options = [option for option in self.params if isinstance(option, click.Option) and not option.is_flag]
+        names = {name for option in options for name in option.opts}
+        return {name for name in names if name not in fields or fields[name].metadata["bare"] is None}
+
+    def _one_value_each(self, args: list[str]) -> list[str]:
+        """`args` with one value per name: `-i A B` becomes `-i A -i B`, and `--confidence` gets its default number."""
+        fields = self._fields()
+        valued = self._valued(fields)
+        options = earlier_names.options_among(args, valued)
         out: list[str] = []
         name, values = "", 0  # the last option, and the arguments since
         for i, arg in enumerate(args):
-            if arg == "--":
+            if arg == "--" and not (i and options[i - 1] and args[i - 1] in valued):
                 return out + args[i:]
-            data = fields[arg].metadata if arg in fields else {}
-            if arg.startswith("-") and arg != "-":
+            data = fields[arg].metadata if arg in fields and options[i] else {}
+            if options[i]:
                 name, values = arg, 0
                 following = args[i + 1] if i + 1 < len(args) else ""
                 choices = data.get("choices")

@@ -42,13 +42,14 @@ def command(
     from nlptools.files import layout_names, progress, streams
 
     by_name = layout_names.named_layout(lines.output)
-    if by_name == "jsonl" and not (predict.columns or predict.probabilities or predict.top_k > 1 or predict.submission):
-        predict = replace(predict, to="json")
+    other = predict.columns or predict.probabilities or predict.top_k > 1 or predict.submission
+    if by_name == "jsonl" and predict.to == "text" and not other:
+        predict = replace(predict, to="jsonl")
     if not predict.columns or by_name not in (
         "csv",
         "jsonl",
     ):  # those are checked when the layout of the input is known
-        layout_names.check_output(lines.output, "jsonl" if predict.to == "json" else "text")
+        layout_names.check_output(lines.output, "text" if predict.to == "text" else "jsonl")
     names = streams.check_inputs(inputs)
     with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered, layout=None) as out:
         from nlptools.inference.loading import load

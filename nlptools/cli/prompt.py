@@ -53,5 +53,5 @@ def command(inputs: tuple[str, ...], prompt: Prompt, files: Files, lines: Lines,
     if escaped:
         count = messages.counted(escaped, "prompt has", "prompts have")
         messages.note(
-            f"{count} line ends, tabs or backslashes, written as \\n, \\t, \\\\; for generate --json-input: --to jsonl"
+            f"{count} line ends, tabs or backslashes, written as \\n, \\t, \\\\; for generate --layout jsonl: --to jsonl"
         )

@@ -324,9 +324,10 @@ class Predict:
     )
     to: str = option(
         "text",
-        "Output format: lines of text, or a JSON object per example. tag: entities, an object per sentence with its"
+        "Output format: lines of text, or JSON lines, an object per example. tag: entities, an object per sentence with its"
         " text and the text, label, start and end (in characters) of each entity.",
-        choices=("text", "json", "entities"),
+        choices=("text", "jsonl", "entities"),
+        was={"--to json": "--to jsonl"},
     )
     split: str = option(
         "words",

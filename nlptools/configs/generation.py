@@ -120,14 +120,16 @@ class Generate:
         choices=("text", "jsonl"),
         was={"--json": "--to jsonl"},
     )
-    json_input: bool = option(
-        False,
-        'Read JSON lines with the prompt under "prompt", or the source under "source". A record can contain further'
-        " options.",
+    layout: str = option(
+        "auto",
+        'Layout of the input. lines: a text per line; jsonl: JSON lines with the prompt under "prompt", or the source under'
+        ' "source"; a record can contain further options. auto: by the file name.',
+        choices=("auto", "lines", "jsonl"),
+        was={"--json-input": "--layout jsonl"},
     )
     chat: str | None = option(
         None,
-        "Chat template of conversations (--json-input): a model directory, or a known format such as chatml. Default:"
+        "Chat template of conversations (--layout jsonl): a model directory, or a known format such as chatml. Default:"
         " the template of the model.",
         metavar="NAME",
     )
@@ -158,6 +160,11 @@ class Generate:
     def json(self) -> bool:
         """Whether the output is JSON lines."""
         return self.to == "jsonl"
+
+    @property
+    def json_input(self) -> bool:
+        """Whether the input is JSON lines."""
+        return self.layout == "jsonl"
 
     @property
     def room(self) -> int:

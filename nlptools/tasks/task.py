@@ -171,17 +171,17 @@ class Task(ABC):
 
     def layout_written(self, example: Any, settings: Predict) -> str:
         """The layout of `lines`, as in `files.layout_names.check_output`; `example` is the first one."""
-        return "jsonl" if settings.to == "json" else "text"
+        return "text" if settings.to == "text" else "jsonl"
 
     @abstractmethod
     def text_lines(
         self, predictions: Sequence[Any], examples: Sequence[Any], settings: Predict, first: bool
     ) -> list[str]:
-        """See `lines`, without --to json and the like."""
+        """See `lines`, without --to jsonl and the like."""
 
     @abstractmethod
     def as_json(self, prediction: Any, example: Any, settings: Predict) -> dict[str, Any]:
-        """The object that --to json, or another format of objects, writes for an example."""
+        """The object that --to jsonl, or another format of objects, writes for an example."""
 
     def label_settings(self) -> dict[str, Any]:
         """The fields of config.json that transformers reads: id2label and so on."""

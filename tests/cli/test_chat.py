@@ -138,12 +138,12 @@ def test_a_model_needs_a_template(call: Run, model: Path) -> None:
 
 def test_conversations_as_requests(call: Run, model: Path) -> None:
     line = json.dumps({"custom_id": "x", "messages": [{"role": "user", "content": "a"}], "max_tokens": 4})
-    done = call("generate", model, "--json-input", "--to", "jsonl", "--chat", "chatml", stdin=line + "\n")
+    done = call("generate", model, "--layout", "jsonl", "--to", "jsonl", "--chat", "chatml", stdin=line + "\n")
     assert done.code == 0, done.err
     body = json.loads(done.lines[0])["response"]["body"]
     assert body["object"] == "chat.completion" and len(body["choices"][0]["message"]["content"]) == 4
     prompt = FORMATS["chatml"]([{"role": "user", "content": "a"}], True)
-    plain = call("generate", model, "--json-input", stdin=json.dumps({"prompt": prompt, "max_tokens": 4}) + "\n")
+    plain = call("generate", model, "--layout", "jsonl", stdin=json.dumps({"prompt": prompt, "max_tokens": 4}) + "\n")
     assert plain.lines == [body["choices"][0]["message"]["content"]]
-    done = call("generate", model, "--json-input", stdin=line + "\n")
+    done = call("generate", model, "--layout", "jsonl", stdin=line + "\n")
     assert done.code == 65 and '"messages" needs a model with a chat template' in done.err

@@ -18,6 +18,7 @@ EARLIER = {
     "-f": "--to",
     "--gone": "--new NAME",
 }
+VALUED = ("--to", "--text")
 
 
 def test_arguments() -> None:
@@ -30,11 +31,15 @@ def test_arguments() -> None:
         "-f tsv": "--to tsv",
         "--format": "--to",
         "--jsonish --to text -- --json": "--jsonish --to text -- --json",
+        "--text --json --json": "--text --json --to jsonl",  # the value of another option
+        "--format --json --json": "--to --json --to jsonl",
+        "--text -- --json": "--text -- --to jsonl",
+        "--text=--json --format json": "--text=--json --to jsonl",
     }.items():
-        assert " ".join(renamed(args.split(), EARLIER)[0]) == expected
-    assert renamed(["--json"], EARLIER)[1] == ["--json is now --to jsonl; the earlier name works in this version only"]
+        assert " ".join(renamed(args.split(), EARLIER, VALUED)[0]) == expected
+    assert renamed(["--json"], EARLIER, VALUED)[1] == ["--json is now --to jsonl; the earlier name works in this version only"]
     with pytest.raises(UsageError, match="--gone is now --new NAME"):
-        renamed(["--gone"], EARLIER)
+        renamed(["--gone"], EARLIER, VALUED)
 
 
 def test_every_command_has_what_replaces_an_earlier_name() -> None:
@@ -58,5 +63,8 @@ def test_commands(run: Run) -> None:
         "--json is now --to json; the earlier name works in this version only\n"
     )
     assert "is now" not in run("describe", "-q", "--json", "nowhere").err
+    assert run("tokenize", "-t", "char", "--text", "--json").text == "- - j s o n\n"
+    done = run("generate", "nowhere", "--json-input", "--text", "--json")
+    assert done.code == 66 and "--json-input is now --layout jsonl" in done.err and "--json is now" not in done.err
     done = run("align-vectors", "a", "b", "--json")
     assert done.code == 2 and "--json is now --report NAME.jsonl" in done.err

@@ -206,7 +206,7 @@ def test_strict_refuses_what_would_be_cut(call: Run, words: Path) -> None:
     done = call("generate", words, *options, "--beam", 2, stdin=f"{fits}\n")
     assert len(done.lines[0].split()) == 3
     requests = f'{{"prompt": "{fits}", "contrastive": 0.5, "top_k": 2}}\n{{"prompt": "{long}"}}\n'
-    done = call("generate", words, *options, "--json-input", stdin=requests)
+    done = call("generate", words, *options, "--layout", "jsonl", stdin=requests)
     assert done.code == 65 and len(done.lines[0].split()) == 2 and f"<stdin>:2: {message}" in done.err
 
 
@@ -278,15 +278,17 @@ def test_json_in_and_out(call: Run, words: Path) -> None:
         {"prompt": "a\nb\t", "x": "\ud800"},
     ]
     stdin = "".join(json.dumps(row) + "\n" for row in given)
-    done = generate(call, words, *SHORT, "--to", "jsonl", "--json-input", stdin=stdin)
+    done = generate(call, words, *SHORT, "--to", "jsonl", "--layout", "jsonl", stdin=stdin)
     rows = records(done)
     assert [{k: v for k, v in row.items() if k != "continuations"} for row in rows] == given
     assert '"ü"' in done.text and [list(row)[-1] for row in rows] == ["continuations"] * 3
     texts = [row["continuations"][0]["text"] for row in rows]
-    assert generate(call, words, *SHORT, "--json-input", stdin=stdin).lines == texts
+    assert generate(call, words, *SHORT, "--layout", "jsonl", stdin=stdin).lines == texts
     assert generate(call, words, *SHORT, stdin="w1 w2\n").lines[0] == texts[0]
-    again = generate(call, words, *SHORT, "--to", "jsonl", "--json-input", stdin=done.out)
+    again = generate(call, words, *SHORT, "--to", "jsonl", "--layout", "jsonl", stdin=done.out)
     assert again.out == done.out, "output is input"
+    (words.parent / "prompts.jsonl").write_text(stdin)
+    assert generate(call, words, *SHORT, words.parent / "prompts.jsonl").lines == texts
 
 
 @pytest.mark.parametrize(
@@ -302,7 +304,7 @@ def test_json_in_and_out(call: Run, words: Path) -> None:
     ],
 )
 def test_json_that_is_not_a_prompt(call: Run, words: Path, line: str, said: str) -> None:
-    done = call("generate", words, "--json-input", stdin=f'{{"prompt": "w1"}}\n{line}\n')
+    done = call("generate", words, "--layout", "jsonl", stdin=f'{{"prompt": "w1"}}\n{line}\n')
     assert done.code == 65 and said in done.err and done.err.count("\n") == 1
 
 
@@ -315,13 +317,13 @@ def test_options_of_a_line_are_those_of_the_command(call: Run, words: Path, lett
     ]
     stdin = "".join(json.dumps({"prompt": "w1 ab", "seed": 7, **keys}) + "\n" for keys, _ in own)
     for model in (words, letters):
-        found = generate(call, model, *SHORT, "--json-input", stdin=stdin).lines
+        found = generate(call, model, *SHORT, "--layout", "jsonl", stdin=stdin).lines
         for line, (_, flags) in zip(found, own, strict=True):
             assert [line] == generate(call, model, *SHORT, "--seed", 7, *flags, stdin="w1 ab\n").lines
-        again = generate(call, model, *SHORT, "--json-input", "--seed", 3, "--batch-size", 1, stdin=stdin)
+        again = generate(call, model, *SHORT, "--layout", "jsonl", "--seed", 3, "--batch-size", 1, stdin=stdin)
         assert again.lines == found, "a seed in a line holds wherever the line stands"
         backwards = "".join(reversed(stdin.splitlines(keepends=True)))
-        assert generate(call, model, *SHORT, "--json-input", stdin=backwards).lines == found[::-1]
+        assert generate(call, model, *SHORT, "--layout", "jsonl", stdin=backwards).lines == found[::-1]
 
 
 def test_requests_of_a_batch_api(call: Run, words: Path, letters: Path) -> None:
@@ -332,9 +334,9 @@ def test_requests_of_a_batch_api(call: Run, words: Path, letters: Path) -> None:
     ]
     stdin = "".join(json.dumps(row) + "\n" for row in given)
     for model in (words, letters):
-        rows = records(generate(call, model, "--to", "jsonl", "--json-input", stdin=stdin))
+        rows = records(generate(call, model, "--to", "jsonl", "--layout", "jsonl", stdin=stdin))
         plain = records(
-            generate(call, model, "--to", "jsonl", "--json-input", "--logprobs", stdin=json.dumps(body) + "\n")
+            generate(call, model, "--to", "jsonl", "--layout", "jsonl", "--logprobs", stdin=json.dumps(body) + "\n")
         )
         (expected,) = plain[0]["continuations"]
         assert [row["custom_id"] for row in rows] == ["b", "a"]
@@ -351,7 +353,7 @@ def test_requests_of_a_batch_api(call: Run, words: Path, letters: Path) -> None:
 
 
 def test_a_wrong_option_of_a_line_names_line_and_key(call: Run, words: Path) -> None:
-    done = call("generate", words, "--json-input", *SHORT, stdin='{"prompt": "w1"}\n{"prompt": "w1", "top_p": 3}\n')
+    done = call("generate", words, "--layout", "jsonl", *SHORT, stdin='{"prompt": "w1"}\n{"prompt": "w1", "top_p": 3}\n')
     assert (done.code, len(done.lines)) == (65, 1)
     assert done.err == 'nlptools generate: <stdin>:2: expected a number from 0 to 1 under "top_p"\n'
 
@@ -429,7 +431,7 @@ def test_as_a_process(shell: Run, call: Run, letters: Path) -> None:
 
 def test_what_stands_before_a_bad_line_is_answered(call: Run, words: Path) -> None:
     good = '{"prompt": "w1 w2"}\n{"prompt": "w3"}\n'
-    expected = generate(call, words, *SHORT, "--json-input", stdin=good).out
-    done = call("generate", words, *SHORT, "--json-input", "--batch-size", 8, stdin=good + '{"prompt": 7}\n' + good)
+    expected = generate(call, words, *SHORT, "--layout", "jsonl", stdin=good).out
+    done = call("generate", words, *SHORT, "--layout", "jsonl", "--batch-size", 8, stdin=good + '{"prompt": 7}\n' + good)
     assert (done.code, done.out) == (65, expected)
     assert '<stdin>:3: expected a text under "prompt"' in done.err

@@ -170,14 +170,14 @@ def test_a_given_beginning(call: Run, turns: Path) -> None:
     forced = generate(call, turns, "--prefix", "a", stdin="a b c\nd\n\n").lines
     assert [line[:1] for line in forced] == ["a", "a", ""]
     rows = '{"source": "a b c", "prefix": "b", "id": [1]}\n{"source": "d e", "text": "x"}\n'
-    found = records(generate(call, turns, "--json-input", "--to", "jsonl", "--prefix", "e", stdin=rows))
+    found = records(generate(call, turns, "--layout", "jsonl", "--to", "jsonl", "--prefix", "e", stdin=rows))
     assert [list(row) for row in found] == [
         ["source", "prefix", "id", "translations"],
         ["source", "text", "translations"],
     ]
     assert found[0]["id"] == [1] and found[1]["text"] == "x"
     assert [row["translations"][0]["text"][0] for row in found] == ["b", "e"]
-    assert generate(call, turns, "--json-input", stdin='{"source": "a b"}\n').lines == ["b a"]
+    assert generate(call, turns, "--layout", "jsonl", stdin='{"source": "a b"}\n').lines == ["b a"]
 
 
 def test_json_tells_all(call: Run, learner: Path) -> None:
@@ -217,7 +217,7 @@ def test_targets_have_the_probability_with_which_they_are_said(call: Run, learne
         assert line == f"{row['logprob']:.4f}\t{len(row['tokens'])}"
         assert row["logprob"] == pytest.approx(sum(row["logprobs"]), abs=1e-5)
     given = [json.dumps({"source": row["source"], "target": row["target"], "n": 1}) + "\n" for row in scored]
-    again = generate(call, learner, "--score-target", "--json-input", stdin="".join(given))
+    again = generate(call, learner, "--score-target", "--layout", "jsonl", stdin="".join(given))
     assert again.lines == plain
     whole, cut = ("a b c\tc\n", "--max-source-length"), "a\tc\n"
     done = call("generate", learner, "--score-target", whole[1], 1, stdin=whole[0])
@@ -317,15 +317,15 @@ def test_a_closed_pipe_ends_it_silently(shell: Run, turns: Path) -> None:
         (("--stream",), "a\n", 2, "--stream is for language models"),
         (("--prefix", "q"), "a\n", 65, "no tokens for the prefix 'q'"),
         (
-            ("--json-input",),
+            ("--layout", "jsonl",),
             '{"source": "a"}\n{"source": "a", "prefix": "q"}\n',
             65,
             "input 2: the model has no tokens",
         ),
-        (("--json-input",), '{"source": "a", "prefix": 7}\n', 65, '<stdin>:1: expected a text under "prefix"'),
-        (("--json-input",), '{"prompt": "a"}\n', 65, '<stdin>:1: expected a text under "source"'),
+        (("--layout", "jsonl",), '{"source": "a", "prefix": 7}\n', 65, '<stdin>:1: expected a text under "prefix"'),
+        (("--layout", "jsonl",), '{"prompt": "a"}\n', 65, '<stdin>:1: expected a text under "source"'),
         (("--score-target",), "a\tb\na\n", 65, "<stdin>:2: expected source TAB target, found 1 field"),
-        (("--score-target", "--json-input"), '{"source": "a"}\n', 65, 'expected a text under "target"'),
+        (("--score-target", "--layout", "jsonl"), '{"source": "a"}\n', 65, 'expected a text under "target"'),
         ((), b"a\n\xff\n", 65, "<stdin>:2: invalid UTF-8 at byte 1"),
         (("missing",), "", 66, "missing: no such file"),
         (("-o", "taken"), "a\n", 73, "taken: exists"),
@@ -365,7 +365,7 @@ def test_options_of_encoder_decoders_are_refused_to_language_models(call: Run, t
     kept = call(
         "generate",
         model,
-        "--json-input",
+        "--layout", "jsonl",
         "--to",
         "jsonl",
         "--max-new-tokens",

@@ -38,7 +38,7 @@ def test_names() -> None:
 def test_options_of_other_tasks_are_refused() -> None:
     check_options("tag", Finetune("tag", crf=True))
     check_options("glue/rte", Finetune("glue/rte", class_weights="balanced"))
-    check_options("choice", Predict(to="json"))
+    check_options("choice", Predict(to="jsonl"))
     for name, settings, message in (
         ("classify", Finetune("classify", crf=True), "--crf goes with the task tag or roles, not classify"),
         ("glue/rte", Finetune("glue/rte", multi_label=True), "--multi-label goes with the task classify, not glue/rte"),

@@ -236,7 +236,7 @@ def test_on_the_command_line(call: Run, tmp_path: Path) -> None:
     done = call("generate", model, "--match", "(yes|no)", stdin="a\nb\n")
     assert done.code == 0 and {*done.lines} <= {"yes", "no"} and len(done.lines) == 2
     line = '{"prompt": "a", "match": "x{3}"}\n{"prompt": "a", "match": "y", "ban_words": "z"}\n'
-    assert call("generate", model, "--json-input", stdin=line).lines == ["xxx", "y"]
+    assert call("generate", model, "--layout", "jsonl", stdin=line).lines == ["xxx", "y"]
     done = call("generate", words_bundle(tmp_path / "words"), "--match", "w1", stdin="a\n")
     assert done.code == 2 and "need tokens that are pieces of the text" in done.err
     for pattern, message in list(REFUSED.items())[3:]:
@@ -244,7 +244,7 @@ def test_on_the_command_line(call: Run, tmp_path: Path) -> None:
             done = call("generate", tmp_path / "missing", "--match", pattern, stdin="a\n")
             assert done.code == 2 and message in done.err and done.err.count("\n") <= 2, done.err
     line = '{"prompt": "a", "match": "x"}\n{"prompt": "a", "match": "[[:alpha:]]"}\n'
-    done = call("generate", model, "--json-input", stdin=line)
+    done = call("generate", model, "--layout", "jsonl", stdin=line)
     assert done.code == 65 and done.lines == ["x"] and "<stdin>:2: --match: the POSIX class" in done.err
     done = call("generate", model, "--match", "x", "--ban-words", "x", stdin="a\n")
     assert done.code == 2 and "no text fulfils" in done.err

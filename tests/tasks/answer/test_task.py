@@ -102,7 +102,7 @@ def test_the_files_of_squad_are_what_its_metric_takes(tmp_path: Path) -> None:
     assert names["nbest"].read_text(encoding="utf-8") == json.dumps(nbest, indent=4, ensure_ascii=False) + "\n"
     with pytest.raises(OutputError, match="exists"):
         predicted(tmp_path / "out", path, **how)
-    objects = [json.loads(line) for line in predicted(tmp_path / "out", path, to="json")]
+    objects = [json.loads(line) for line in predicted(tmp_path / "out", path, to="jsonl")]
     assert [row["prediction"] for row in objects] == lines and [row["id"] for row in objects] == list(said)
     assert [row["null_odds"] for row in objects] == pytest.approx(list(odds.values()), abs=1e-5)
 
@@ -125,7 +125,7 @@ def test_yes_and_places_and_nothing(tmp_path: Path) -> None:
     lines = predicted(tmp_path / "out", valid)
     yes = [qa["yes_no_answer"] == "YES" for qa in gold]
     assert sum((line == "yes") == said for line, said in zip(lines, yes, strict=True)) > 55
-    row = json.loads(predicted(tmp_path / "out", valid, to="json")[yes.index(True)])
+    row = json.loads(predicted(tmp_path / "out", valid, to="jsonl")[yes.index(True)])
     assert row["prediction"] == "yes" and 0.5 < row["probability"] <= 1
 
 

@@ -52,7 +52,7 @@ def test_the_ending_with_the_word_is_found(tmp_path: Path) -> None:
     assert all(sum(row) == pytest.approx(1, abs=2e-4) for row in shares)
     two = [line.split("\t") for line in predicted(tmp_path / "out", test, top_k=2)]
     assert [row[:2] for row in two] == rows and all(float(row[1]) >= float(row[3]) for row in two)
-    first = json.loads(predicted(tmp_path / "out", test, to="json")[0])
+    first = json.loads(predicted(tmp_path / "out", test, to="jsonl")[0])
     assert (first["id"], first["prediction"]) == ("n0", gold[0]["label"])
 
 

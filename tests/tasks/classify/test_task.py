@@ -137,7 +137,7 @@ def test_several_labels_at_once(tmp_path: Path) -> None:
     lines = predicted(tmp_path / "out", path, label_column="labels")
     said = [set(filter(None, line.split("\t")[0].split(","))) for line in lines]
     assert sum(a == set(row["labels"]) for a, row in zip(said, rows, strict=True)) > 295
-    objects = [json.loads(line) for line in predicted(tmp_path / "out", path, label_column="labels", to="json")]
+    objects = [json.loads(line) for line in predicted(tmp_path / "out", path, label_column="labels", to="jsonl")]
     assert [set(row["prediction"]) for row in objects] == said
 
 
@@ -158,7 +158,7 @@ def test_what_predict_writes(tmp_path: Path) -> None:
     assert header == "bad\tgood"
     numbers = [list(map(float, line.split("\t"))) for line in lines]
     assert [max(row) for row in numbers] == [float(row[1]) for row in plain]
-    objects = [json.loads(line) for line in predicted(out, path, to="json")]
+    objects = [json.loads(line) for line in predicted(out, path, to="jsonl")]
     assert [row["prediction"] for row in objects] == [row[0] for row in plain]
     assert [row["id"] for row in objects] == [str(i) for i in range(60)]
 

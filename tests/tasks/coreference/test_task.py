@@ -56,7 +56,7 @@ def test_the_name_behind_the_word_is_found(tmp_path: Path, family: str) -> None:
     assert predicted(tmp_path / "out", test, window=7, batch_tokens=40) == ["\t".join(row) for row in rows]
     scored = predicted(tmp_path / "out", test, submission=True)
     assert scored[0].split("\t") == ["t-0", str(rows[0][0] == "A").upper(), str(rows[0][0] == "B").upper()]
-    first = json.loads(predicted(tmp_path / "out", test, to="json")[0])
+    first = json.loads(predicted(tmp_path / "out", test, to="jsonl")[0])
     assert first["id"] == "t-0" and first["prediction"] == rows[0][0] == max(
         first["probabilities"], key=lambda label: first["probabilities"][label]
     )

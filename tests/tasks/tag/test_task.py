@@ -57,7 +57,7 @@ def test_spans_are_learnt_and_written_back(tmp_path: Path) -> None:
     # words between spaces, an empty line among them
     (tmp_path / "d.txt").write_text("w1 good w2\n\nbad\n")
     assert [len(line.split()) for line in predicted(tmp_path / "out", tmp_path / "d.txt")] == [3, 0, 1]
-    objects = [json.loads(line) for line in predicted(tmp_path / "out", test, to="json", window=7)]
+    objects = [json.loads(line) for line in predicted(tmp_path / "out", test, to="jsonl", window=7)]
     assert [" ".join(row["tags"]) for row in objects] == plain and all(
         len(r["words"]) == len(r["tags"]) for r in objects
     )
