@@ -45,7 +45,11 @@ def recognized(lines: Lines, options: Options, learned: TagColumns) -> str:
 def _of_first_block(lines: Lines, learned: TagColumns) -> str:
     """The layout by the first block of two or more lines. Raises DataError."""
     rows: list[list[str]] = []
-    block, start, ended = 0, 1, False  # lines of the block so far, number of its first line, whether a blank line follows
+    block, start, ended = (
+        0,
+        1,
+        False,
+    )  # lines of the block so far, number of its first line, whether a blank line follows
     for number, text in islice(lines.ahead(), _MOST):
         if text.startswith(("# ", "#\t")):
             continue

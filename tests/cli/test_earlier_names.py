@@ -37,7 +37,9 @@ def test_arguments() -> None:
         "--text=--json --format json": "--text=--json --to jsonl",
     }.items():
         assert " ".join(renamed(args.split(), EARLIER, VALUED)[0]) == expected
-    assert renamed(["--json"], EARLIER, VALUED)[1] == ["--json is now --to jsonl; the earlier name works in this version only"]
+    assert renamed(["--json"], EARLIER, VALUED)[1] == [
+        "--json is now --to jsonl; the earlier name works in this version only"
+    ]
     with pytest.raises(UsageError, match="--gone is now --new NAME"):
         renamed(["--gone"], EARLIER, VALUED)
 

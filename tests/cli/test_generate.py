@@ -353,7 +353,9 @@ def test_requests_of_a_batch_api(call: Run, words: Path, letters: Path) -> None:
 
 
 def test_a_wrong_option_of_a_line_names_line_and_key(call: Run, words: Path) -> None:
-    done = call("generate", words, "--layout", "jsonl", *SHORT, stdin='{"prompt": "w1"}\n{"prompt": "w1", "top_p": 3}\n')
+    done = call(
+        "generate", words, "--layout", "jsonl", *SHORT, stdin='{"prompt": "w1"}\n{"prompt": "w1", "top_p": 3}\n'
+    )
     assert (done.code, len(done.lines)) == (65, 1)
     assert done.err == 'nlptools generate: <stdin>:2: expected a number from 0 to 1 under "top_p"\n'
 
@@ -432,6 +434,8 @@ def test_as_a_process(shell: Run, call: Run, letters: Path) -> None:
 def test_what_stands_before_a_bad_line_is_answered(call: Run, words: Path) -> None:
     good = '{"prompt": "w1 w2"}\n{"prompt": "w3"}\n'
     expected = generate(call, words, *SHORT, "--layout", "jsonl", stdin=good).out
-    done = call("generate", words, *SHORT, "--layout", "jsonl", "--batch-size", 8, stdin=good + '{"prompt": 7}\n' + good)
+    done = call(
+        "generate", words, *SHORT, "--layout", "jsonl", "--batch-size", 8, stdin=good + '{"prompt": 7}\n' + good
+    )
     assert (done.code, done.out) == (65, expected)
     assert '<stdin>:3: expected a text under "prompt"' in done.err

@@ -60,7 +60,17 @@ def without_place(answer: dict[str, Any]) -> dict[str, Any]:
 
 def test_answers_are_those_of_serve(call: Run, model: Path) -> None:
     done = call(
-        "generate", model, "--layout", "jsonl", "--to", "jsonl", "--precision", "fp32", "--threads", 1, stdin=lines(REQUESTS)
+        "generate",
+        model,
+        "--layout",
+        "jsonl",
+        "--to",
+        "jsonl",
+        "--precision",
+        "fp32",
+        "--threads",
+        1,
+        stdin=lines(REQUESTS),
     )
     assert done.code == 0, done.err
     found = [json.loads(line) for line in done.out.splitlines()]
@@ -102,7 +112,9 @@ def test_a_wrong_request_names_its_line_and_key(call: Run, model: Path) -> None:
         (COMPLETIONS, {"prompt": "a" * 300}, "the prompt has 301 tokens"),
         (CHAT, {"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]}, "'input_audio'"),
     ):
-        done = call("generate", model, "--layout", "jsonl", "--to", "jsonl", stdin=lines([(COMPLETIONS, good), (url, body)]))
+        done = call(
+            "generate", model, "--layout", "jsonl", "--to", "jsonl", stdin=lines([(COMPLETIONS, good), (url, body)])
+        )
         assert done.code == 65 and "<stdin>:2: " in done.err and named in done.err and done.err.count("\n") == 1
         assert done.out.count(b"\n") == 1
 
@@ -110,8 +122,12 @@ def test_a_wrong_request_names_its_line_and_key(call: Run, model: Path) -> None:
 def test_a_line_of_its_own_shape_has_one_prompt_and_keeps_its_keys(call: Run, model: Path) -> None:
     line = {"prompt": [97, 98], "max_tokens": 2, "temperature": 0, "temprature": 1}
     text = {**line, "prompt": "ab"}
-    done = call("generate", model, "--layout", "jsonl", "--to", "jsonl", stdin=f"{json.dumps(line)}\n{json.dumps(text)}\n")
+    done = call(
+        "generate", model, "--layout", "jsonl", "--to", "jsonl", stdin=f"{json.dumps(line)}\n{json.dumps(text)}\n"
+    )
     one, other = map(json.loads, done.out.splitlines())
     assert one["prompt"] == [97, 98] and one["temprature"] == 1 and one["continuations"] == other["continuations"]
-    done = call("generate", model, "--layout", "jsonl", "--to", "jsonl", stdin=json.dumps({"prompt": ["a", "b"]}) + "\n")
+    done = call(
+        "generate", model, "--layout", "jsonl", "--to", "jsonl", stdin=json.dumps({"prompt": ["a", "b"]}) + "\n"
+    )
     assert done.code == 65 and "<stdin>:1: expected one text" in done.err

@@ -317,13 +317,32 @@ def test_a_closed_pipe_ends_it_silently(shell: Run, turns: Path) -> None:
         (("--stream",), "a\n", 2, "--stream is for language models"),
         (("--prefix", "q"), "a\n", 65, "no tokens for the prefix 'q'"),
         (
-            ("--layout", "jsonl",),
+            (
+                "--layout",
+                "jsonl",
+            ),
             '{"source": "a"}\n{"source": "a", "prefix": "q"}\n',
             65,
             "input 2: the model has no tokens",
         ),
-        (("--layout", "jsonl",), '{"source": "a", "prefix": 7}\n', 65, '<stdin>:1: expected a text under "prefix"'),
-        (("--layout", "jsonl",), '{"prompt": "a"}\n', 65, '<stdin>:1: expected a text under "source"'),
+        (
+            (
+                "--layout",
+                "jsonl",
+            ),
+            '{"source": "a", "prefix": 7}\n',
+            65,
+            '<stdin>:1: expected a text under "prefix"',
+        ),
+        (
+            (
+                "--layout",
+                "jsonl",
+            ),
+            '{"prompt": "a"}\n',
+            65,
+            '<stdin>:1: expected a text under "source"',
+        ),
         (("--score-target",), "a\tb\na\n", 65, "<stdin>:2: expected source TAB target, found 1 field"),
         (("--score-target", "--layout", "jsonl"), '{"source": "a"}\n', 65, 'expected a text under "target"'),
         ((), b"a\n\xff\n", 65, "<stdin>:2: invalid UTF-8 at byte 1"),
@@ -365,7 +384,8 @@ def test_options_of_encoder_decoders_are_refused_to_language_models(call: Run, t
     kept = call(
         "generate",
         model,
-        "--layout", "jsonl",
+        "--layout",
+        "jsonl",
         "--to",
         "jsonl",
         "--max-new-tokens",

@@ -61,7 +61,7 @@ def test_what_may_be_either_is_refused(tmp_path: Path) -> None:
     row = "a b c d e\n"
     for text in (row + row + "\n", row * 5, row * 1000):
         for tagged in (NER, UNKNOWN):
-            with pytest.raises(DataError, match="input:1: 5 fields in each line: columns or sentences?"):
+            with pytest.raises(DataError, match=r"input:1: 5 fields in each line: columns or sentences\?"):
                 layouts(tmp_path, text, tagged)
             assert layouts(tmp_path, text, tagged, layout="lines") == {"lines"}
             assert layouts(tmp_path, text, tagged, layout="conll") == {"conll"}
