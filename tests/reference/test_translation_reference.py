@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from nlptools.metrics.translation import ter_shifts
 from nlptools.metrics.translation.chrf import Chrf
 from nlptools.metrics.translation.ter import Ter
-from nlptools.text.ter_tokens import split_ter
+from nlptools.metrics.translation.ter_tokens import split_ter
 from tests.real_data import published
 
 sacrebleu = pytest.importorskip("sacrebleu")

@@ -20,12 +20,12 @@ from nlptools.metrics.metric import Floats, Items, Table
 from nlptools.metrics.ngrams import Ids
 from nlptools.metrics.translation import ter_shifts
 from nlptools.metrics.translation.metric import CorpusMetric, References, score_type
-from nlptools.text.ter_tokens import split_ter
+from nlptools.metrics.translation.ter_tokens import split_ter
 
 
 @dataclass(frozen=True)
 class Ter(CorpusMetric):
-    """Translation edit rate; the options are those of the tokenizer, `nlptools.text.ter_tokens.split_ter`."""
+    """Translation edit rate; the options are those of the tokenizer, `nlptools.metrics.translation.ter_tokens.split_ter`."""
 
     segments_at_once: ClassVar[int] = 1 << 40  # `ter_shifts` divides the work itself
 

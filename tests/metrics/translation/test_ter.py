@@ -10,7 +10,7 @@ import pytest
 from nlptools.errors import DataError, UsageError
 from nlptools.metrics.translation import ter_shifts
 from nlptools.metrics.translation.ter import Ter
-from nlptools.text.ter_tokens import split_ter
+from nlptools.metrics.translation.ter_tokens import split_ter
 
 
 def edits(hypothesis, reference):
