@@ -13,7 +13,7 @@ that only wants BLEU never loads PyTorch.
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
+from nlptools.version import __version__
 
 TYPE_CHECKING = False  # that of `typing`, whose import would take longer than all of this file
 

@@ -16,10 +16,11 @@ from importlib import import_module
 
 import click
 
-from nlptools import __version__, messages
+from nlptools import messages
 from nlptools.cli import usage
 from nlptools.errors import NlptoolsError, reason, visible
 from nlptools.files import atomic, standard
+from nlptools.version import __version__
 
 # Name -> (section, one-line help). A test checks that the line equals the first line of the command's help.
 COMMANDS = {

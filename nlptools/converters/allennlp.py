@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from nlptools import __version__, bundle
+from nlptools import bundle
 from nlptools.errors import BundleError, Unavailable, UsageError, display
 from nlptools.files import artifacts, whole_directory
 from nlptools.models.language.elmo import Elmo, ElmoConfig
 from nlptools.text import byte_spelling
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.vocab import Vocab
+from nlptools.version import __version__
 
 _VOCAB = ("<unk>", "</s>")  # of the directories that are written, which need one
 

@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nlptools import __version__
 from nlptools.configs.metrics import Request
 from nlptools.errors import DataError, UsageError
 from nlptools.metrics import resampling
+from nlptools.version import __version__
 
 Weights = NDArray[np.int64]  # how often each example counts
 Values = NDArray[np.float64]

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import click
 
-from nlptools import __version__
 from nlptools.cli import COMMANDS, group
 from nlptools.cli.help import TOPICS, guide
 from nlptools.cli.manual.completions import completions, root
 from nlptools.cli.options import Command
+from nlptools.version import __version__
 
 EXIT_STATUS = {
     0: "Success.",

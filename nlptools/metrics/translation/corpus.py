@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from nlptools import __version__, messages
+from nlptools import messages
 from nlptools.configs.evaluate import Evaluate
 from nlptools.configs.metrics import TRANSLATION, Request
 from nlptools.errors import DataError
@@ -23,6 +23,7 @@ from nlptools.metrics.translation.bleu import Bleu, BleuScore
 from nlptools.metrics.translation.metric import CorpusMetric, References, Score, corpus_evaluation
 from nlptools.metrics.translation.segments import reference_counts
 from nlptools.text.east_asian import tokenizer_for
+from nlptools.version import __version__
 
 Texts = Iterable[str]
 _BLOCK = 8192  # segments taken from an iterable at a time

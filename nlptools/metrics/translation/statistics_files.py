@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from nlptools import __version__
 from nlptools.errors import DataError, UsageError, display
 from nlptools.files import line_records, streams
 from nlptools.files.streams import Block
@@ -27,6 +26,7 @@ from nlptools.metrics.translation.corpus import CorpusStatistics, metric_class
 from nlptools.metrics.translation.metric import CorpusMetric, References
 from nlptools.metrics.translation.segments import reference_counts
 from nlptools.text.bleu_blocks import SEPARATE
+from nlptools.version import __version__
 
 _MARK = "# nlptools statistics "
 

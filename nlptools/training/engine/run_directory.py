@@ -16,9 +16,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, Protocol, TypeVar
 
-from nlptools import __version__, bundle
+from nlptools import bundle
 from nlptools.errors import BundleError, OutputError, Stopped, display, reason
 from nlptools.files import artifacts, atomic
+from nlptools.version import __version__
 
 RECORD = "training.json"
 LOCK = ".lock"

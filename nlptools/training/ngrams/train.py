@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nlptools import __version__, bundle, messages
+from nlptools import bundle, messages
 from nlptools.configs import Training, ngram
 from nlptools.configs.combinations import free_options
 from nlptools.configs.lm import TrainLM
@@ -34,6 +34,7 @@ from nlptools.training.ngrams.counting import CountedLevel
 from nlptools.training.ngrams.runs import Merger, Run
 from nlptools.training.ngrams.text import Text, encoded, read
 from nlptools.training.ngrams.weights import fitted_weights
+from nlptools.version import __version__
 
 _LEAST = 1 << 12  # tokens counted at a time, at least
 _TABLE_BYTES = 36  # of memory for each token and word of an n-gram, for counts and the model
