@@ -19,6 +19,8 @@ TOPICS = {
     path.stem: f"nlptools-{path.stem}.{5 if path.stem == 'formats' else 7}" for path in sorted(_GUIDES.glob("*.md"))
 }
 
+COMMON = "common"  # the topic of the options that every command has
+
 
 @make_command("help", exit_codes=(0, 2))
 @click.argument("topic", required=False, metavar="[COMMAND|TOPIC]")
@@ -29,15 +31,18 @@ def command(topic: str | None, section: str | None, common: object) -> None:
     Without an argument, shows the page of nlptools itself, which lists the commands. SECTION shows one section only: the
     formats or the examples of a command, or a section of a guide.
 
-    Topics: alignment (instructions, preferences), encoders (BERT, vectors of lines, fine-tuning), evaluation, formats (what the
-    commands read and write), language-models, pipelines, training (stopping, continuing, clusters), translation (and
-    summaries), word-vectors.
+    Topics: alignment (instructions, preferences), common (options of every command), encoders (BERT, vectors of lines,
+    fine-tuning), evaluation, formats (what the commands read and write), language-models, pipelines, training (stopping,
+    continuing, clusters), translation (and summaries), word-vectors.
     """
     from nlptools.cli import COMMANDS, group
 
     context = click.get_current_context()
+    if topic == COMMON:
+        click.echo(common_options(context))
+        return
     if topic is not None and topic not in COMMANDS and topic not in TOPICS:
-        topic = _resolved(topic, [*COMMANDS, *TOPICS], "command or topic")
+        topic = _resolved(topic, [*COMMANDS, *TOPICS, COMMON], "command or topic")
     if topic is not None and section is not None:
         parts = sections(guide(topic) if topic in TOPICS else markdown(topic))
         names = {heading.lower(): heading for heading in parts}
@@ -81,6 +86,14 @@ def _page(name: str) -> Path | None:
     checkout = Path(__file__).resolve().parents[2] / "man" / name
     installed = Path(sys.prefix) / "share" / "man" / f"man{section}" / name
     return next((path for path in (checkout, installed) if path.is_file()), None)
+
+
+def common_options(context: click.Context) -> str:
+    """The options that every command has, as `help` has them, too."""
+    formatter = context.make_formatter()
+    options = [option for option in context.command.get_params(context) if isinstance(option, click.Option)]
+    formatter.write_dl([row for option in options if (row := option.get_help_record(context))])
+    return formatter.getvalue().rstrip("\n")
 
 
 def guide(topic: str) -> str:

@@ -100,9 +100,19 @@ class Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, options in self.option_groups(ctx):
-            rows = [row for option in options if (row := option.get_help_record(ctx))]
             with formatter.section(title):
-                formatter.write_dl(rows)
+                if title == _title(Common):
+                    names = ", ".join(min(option.opts, key=len) for option in options)
+                    space = " " * formatter.current_indent
+                    layout: dict[str, Any] = {
+                        "initial_indent": space,
+                        "subsequent_indent": space,
+                        "break_on_hyphens": False,
+                    }
+                    text = f"{names}: 'nlptools help common' explains them."
+                    formatter.write(textwrap.fill(text, formatter.width, **layout) + "\n")
+                else:
+                    formatter.write_dl([row for option in options if (row := option.get_help_record(ctx))])
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if self.published:

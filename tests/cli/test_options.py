@@ -55,6 +55,16 @@ def refused(command: Command, field: dataclasses.Field, value: str) -> str:
     return message
 
 
+def test_common_options_have_one_place(call):
+    common = call("help", "common").text
+    for name in ("bleu", "train-lm"):
+        text = call(name, "--help").text
+        assert (
+            "--encoding-errors" in text and "Handling of invalid UTF-8" not in text and "nlptools help common" in text
+        )
+    assert "--config FILE.toml" in common and "Handling of invalid UTF-8" in common
+
+
 def test_all_commands_are_looked_at():
     assert {command.name for command, _ in NUMERIC} >= set(COMMANDS) - {"help", "describe", "split", "export"}
     assert {field.metadata["check"].__name__ for _, field in CHECKED} == set(NUMBERS)
