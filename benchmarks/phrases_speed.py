@@ -20,7 +20,7 @@ from side_by_side import compare
 from nlptools import __version__
 from nlptools.configs.sequences import ENGLISH
 from nlptools.files import streams
-from nlptools.files.streams import Block
+from nlptools.files.streams import LineBlock
 from nlptools.sequences.phrases import Rule, learn_and_join
 
 
@@ -42,7 +42,7 @@ def main() -> None:
         return "".join(" ".join(model[sentence] if sentence else []) + "\n" for sentence in sentences)
 
     def ours() -> str:
-        blocks = [Block("text", 1 + i, lines[i : i + 4000]) for i in range(0, len(lines), 4000)]
+        blocks = [LineBlock("text", 1 + i, lines[i : i + 4000]) for i in range(0, len(lines), 4000)]
         return "".join(learn_and_join(blocks, Rule(connectors=connectors)))
 
     assert theirs() == ours()

@@ -29,7 +29,7 @@ import records
 import side_by_side
 from side_by_side import nlptools, unfinished
 
-from nlptools.batches.completions import Segment
+from nlptools.batches.completions import ChatSegment
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.ppo import TrainPPO
@@ -237,7 +237,7 @@ def log_probabilities(directory: Path, prompts: list[str], answers: list[str]) -
     """(N,) the log-probability of each answer to its prompt by a model, in nats."""
     policy = Policy.open(str(directory), TrainPPO(policy=str(directory), reward=""))
     backend = Backend.detect(Compute(device="cpu", precision="fp32", threads=1))
-    examples = [[Segment(prompt, False), Segment(answer, True)] for prompt, answer in zip(prompts, answers)]
+    examples = [[ChatSegment(prompt, False), ChatSegment(answer, True)] for prompt, answer in zip(prompts, answers)]
     sums = policy_log_probabilities(policy.model(0.0).eval(), policy.encoding(0, 1).sequences(examples), backend)
     assert sums is not None
     return sums[:, 0]

@@ -28,10 +28,10 @@ class RandomBatches:
         self.shape, self.vocab, self.rng = (batch, context), vocab, np.random.default_rng(0)
 
     def __iter__(self) -> Any:
-        from nlptools.batches.windows import Batch
+        from nlptools.batches.windows import TextBatch
 
         while True:
-            yield Batch(*(self.rng.integers(0, self.vocab, self.shape) for _ in range(2)))
+            yield TextBatch(*(self.rng.integers(0, self.vocab, self.shape) for _ in range(2)))
 
     def state(self) -> dict[str, Any]:
         return {}

@@ -195,7 +195,7 @@ def nlptools_side(part: str, options: argparse.Namespace) -> Measure:
     from nlptools.configs.word_vectors import TrainW2V
     from nlptools.corpora.word_sequences import spool
     from nlptools.training.word_vectors import building
-    from nlptools.training.word_vectors.chunks import Plan, Progress
+    from nlptools.training.word_vectors.chunks import ChunkProgress, Plan
     from nlptools.training.word_vectors.trainer import Trainer
 
     path = Path(tempfile.mkdtemp()) / "ids"
@@ -224,7 +224,7 @@ def nlptools_side(part: str, options: argparse.Namespace) -> Measure:
         plan = Plan(len(text.ids), 1, settings.rate, 1, tokens=building.STEP[settings.model])
         trainer = Trainer(model, text.ids, len(text.words), plan, workers, backend.device)
         begin = time.perf_counter()
-        trainer.run(Progress(), plan.total, lambda progress: False)
+        trainer.run(ChunkProgress(), plan.total, lambda progress: False)
         return text.tokens / (time.perf_counter() - begin)
 
     return train

@@ -20,7 +20,7 @@ _BAR = 20  # characters between the brackets of a bar
 
 
 @dataclass
-class Settings:
+class MessageSettings:
     """How messages look and where they go."""
 
     command: str = ""
@@ -33,7 +33,7 @@ class Settings:
     bar: bool = False  # whether a bar is on the terminal now
 
 
-settings = Settings()
+settings = MessageSettings()
 
 
 def note(text: str) -> None:

@@ -117,7 +117,7 @@ def own_messages() -> Iterator[None]:
     """Each test begins with messages as a library has them, whatever a command before it was told in this process."""
     from nlptools import messages
 
-    before, messages.settings = messages.settings, messages.Settings()
+    before, messages.settings = messages.settings, messages.MessageSettings()
     yield
     messages.settings = before
 
@@ -152,7 +152,7 @@ def within(place: Path, *args: object, stdin: str | bytes = b"", env: dict[str, 
     from nlptools.files import standard, streams
 
     data = stdin.encode() if isinstance(stdin, str) else stdin
-    before, messages.settings = messages.settings, messages.Settings()
+    before, messages.settings = messages.settings, messages.MessageSettings()
     with pytest.MonkeyPatch.context() as patch, _streams(data) as (out, err):
         patch.chdir(place)
         for key, value in {**EXACT, **(env or {})}.items():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nlptools.errors import DataError
-from nlptools.files.streams import Output
+from nlptools.files.streams import LineWriter
 from nlptools.models.language import arpa, arpa_lines
 from nlptools.models.language.ngram import BOS, EOS, SPECIAL, NGramConfig, NGrams
 from nlptools.text.vocab import Vocab
@@ -36,7 +36,7 @@ WORDS = [*SPECIAL, "é", *("x" * length for length in (1, 6, 7, 8, 40))]  # of o
 
 
 def written(fast: NGrams, path, threads: int = 1) -> str:
-    with Output(str(path), force=True) as out:
+    with LineWriter(str(path), force=True) as out:
         arpa.write(fast, WORDS, out, threads)
     return path.read_text()
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nlptools.batches.encoder_rows import Rows, bounds_of, ranges
+from nlptools.batches.encoder_rows import EncoderRows, bounds_of, ranges
 from nlptools.batches.features import Features
 from nlptools.batches.packing import pack
 from nlptools.batches.source import EpochSource
@@ -29,7 +29,7 @@ NEXT = "next"  # the target of each token: the token after it, or NO_TARGET wher
 
 
 @dataclass(frozen=True)
-class Segment:
+class ChatSegment:
     """A text of a sequence.
 
     Attributes:
@@ -57,7 +57,7 @@ class CompletionEncoding:
     threads: int = 1
     chat: Conversation | None = None
 
-    def sequences(self, examples: Sequence[Sequence[Segment]]) -> Features:
+    def sequences(self, examples: Sequence[Sequence[ChatSegment]]) -> Features:
         """A row for each example. `Features.cut` counts those that lost tokens."""
         texts = [segment.text for example in examples for segment in example]
         encoded = iter(self.tokenizer.encode_lines(texts, self.threads))
@@ -70,14 +70,16 @@ class CompletionEncoding:
             targets += [token if counts else NO_TARGET for token, counts in zip(tokens[1:], learned[1:])]
             lengths.append(len(tokens) - 1)
             cut += lost
-        rows = Rows(np.array(ids, np.int32), np.zeros(len(ids), np.uint8), bounds_of(np.array(lengths, np.int64)))
+        rows = EncoderRows(
+            np.array(ids, np.int32), np.zeros(len(ids), np.uint8), bounds_of(np.array(lengths, np.int64))
+        )
         return Features(rows, {NEXT: np.array(targets, np.int32)}, (NEXT,), cut=cut)
 
     def started(self, ids: list[int]) -> list[int]:
         """The tokens of a text that a sequence begins with, the start token first."""
         return started(ids, self.start, self.end)
 
-    def _sequence(self, segments: Sequence[tuple[list[int], Segment]]) -> tuple[list[int], list[bool], bool]:
+    def _sequence(self, segments: Sequence[tuple[list[int], ChatSegment]]) -> tuple[list[int], list[bool], bool]:
         """The tokens of a sequence, which of them are learned, and whether it lost some. The model reads all but the last."""
         opening, rest = ([], segments) if segments[0][1].learned else (segments[0][0], segments[1:])
         tokens = self.started(opening)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nlptools.batches.completions import Segment
+from nlptools.batches.completions import ChatSegment
 from nlptools.errors import DataError
 from nlptools.formats.examples import Demonstration, Place, Turn, Turns
 from nlptools.text.chat_answers import shared, spans
@@ -20,7 +20,7 @@ from nlptools.text.chat_templates import Conversation, end_of_turn
 _BEFORE = {"": "", "system": "", "user": "\n\nHuman: ", "assistant": "\n\nAssistant:"}
 
 
-def demonstration(example: Demonstration, chat: Conversation | None = None) -> list[Segment]:
+def demonstration(example: Demonstration, chat: Conversation | None = None) -> list[ChatSegment]:
     """The texts of a demonstration, answers apart from what they answer.
 
     Args:
@@ -32,7 +32,7 @@ def demonstration(example: Demonstration, chat: Conversation | None = None) -> l
     return _texts(example.turns, example.learned, chat, example.place)
 
 
-def response(prompt: Turns, turns: Turns, chat: Conversation | None, place: Place) -> list[Segment]:
+def response(prompt: Turns, turns: Turns, chat: Conversation | None, place: Place) -> list[ChatSegment]:
     """The texts of a prompt and a response to it; see `demonstration`."""
     return _texts((*prompt, *turns), len(prompt), chat, place)
 
@@ -61,14 +61,14 @@ def judged_texts(
     return before, tuple(whole.removesuffix(end)[len(before) :] for whole in wholes)
 
 
-def _texts(turns: Turns, learned: int, chat: Conversation | None, place: Place) -> list[Segment]:
+def _texts(turns: Turns, learned: int, chat: Conversation | None, place: Place) -> list[ChatSegment]:
     """Turns as texts; from the number `learned` on, plain texts and the turns of the assistant are answers."""
     answers = [i for i, turn in enumerate(turns) if i >= learned and turn.role in ("", "assistant")]
     segments = _answers(turns, answers, chat, place) if chat is not None and turns[0].role else _plain(turns, answers)
     return [segment for segment in segments if segment.text or segment.learned]
 
 
-def _answers(turns: Turns, answers: Sequence[int], chat: Conversation, place: Place) -> list[Segment]:
+def _answers(turns: Turns, answers: Sequence[int], chat: Conversation, place: Place) -> list[ChatSegment]:
     """Turns up to the last answer by a chat template. Raises DataError."""
     if not answers:
         raise place.error("no answer: no turn of the assistant after the prompt")
@@ -79,9 +79,9 @@ def _answers(turns: Turns, answers: Sequence[int], chat: Conversation, place: Pl
     return [*segments[:-1], *(replace(segment, ended=True) for segment in segments[-1:])]
 
 
-def _grown(turns: Turns, answers: Sequence[int], chat: Conversation) -> list[Segment]:
+def _grown(turns: Turns, answers: Sequence[int], chat: Conversation) -> list[ChatSegment]:
     """Prompts and answers, if each prompt begins with all text before it and each finished answer with its prompt; else none."""
-    segments: list[Segment] = []
+    segments: list[ChatSegment] = []
     text = ""
     for number in answers:
         prompt = chat(_messages(turns[:number]), True)
@@ -89,20 +89,20 @@ def _grown(turns: Turns, answers: Sequence[int], chat: Conversation) -> list[Seg
         if not prompt.startswith(text) or not whole.startswith(prompt):
             return []
         answer = whole[len(prompt) :].rstrip()
-        segments += [Segment(prompt[len(text) :], False), Segment(answer, True, ended=False)]
+        segments += [ChatSegment(prompt[len(text) :], False), ChatSegment(answer, True, ended=False)]
         text = prompt + answer
     return segments
 
 
-def _found(turns: Turns, answers: Sequence[int], chat: Conversation) -> list[Segment]:
+def _found(turns: Turns, answers: Sequence[int], chat: Conversation) -> list[ChatSegment]:
     """The text of a conversation, and what of it are answers."""
     whole, places = spans(chat, _messages(turns), answers)
     if not places:
         raise DataError("the chat template does not write the answer")
-    segments: list[Segment] = []
+    segments: list[ChatSegment] = []
     text = 0
     for start, end in places:
-        segments += [Segment(whole[text:start], False), Segment(whole[start:end], True, ended=False)]
+        segments += [ChatSegment(whole[text:start], False), ChatSegment(whole[start:end], True, ended=False)]
         text = end
     return segments
 
@@ -121,17 +121,17 @@ def _messages(turns: Turns) -> list[dict[str, str]]:
 # -- without a template -----------------------------------------------------------------------------------------------
 
 
-def _plain(turns: Turns, answers: Sequence[int]) -> list[Segment]:
+def _plain(turns: Turns, answers: Sequence[int]) -> list[ChatSegment]:
     """Turns as texts; those before an answer are one text."""
-    segments: list[Segment] = []
+    segments: list[ChatSegment] = []
     before = ""
     for number, turn in enumerate(turns):
         if number in answers:
-            segments += [Segment(before + _BEFORE[turn.role], False), Segment(_content(turn), True)]
+            segments += [ChatSegment(before + _BEFORE[turn.role], False), ChatSegment(_content(turn), True)]
             before = ""
         else:
             before += _text(turn)
-    return [*segments, Segment(before, False)]
+    return [*segments, ChatSegment(before, False)]
 
 
 def _text(turn: Turn) -> str:

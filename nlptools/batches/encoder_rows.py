@@ -59,7 +59,7 @@ class Marks:
 
 
 @dataclass(frozen=True)
-class Pieces:
+class EncodedTexts:
     """N texts as pieces; text n is `ids[bounds[n]:bounds[n + 1]]`."""
 
     ids: np.ndarray  # (P,) int32
@@ -80,7 +80,7 @@ class InputBatch(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rows:
+class EncoderRows:
     """R rows; row r is `ids[bounds[r]:bounds[r + 1]]`, and `types` has the segment of each token."""
 
     ids: np.ndarray  # (P,) int32
@@ -104,7 +104,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Segment:
+class EncoderSegment:
     """A segment of R rows: `ids[starts[r] : starts[r] + lengths[r]]` in row r."""
 
     ids: np.ndarray  # any flat array of pieces
@@ -147,7 +147,7 @@ def marks_of_gpt(tokenizer: Tokenizer, eos: int, start: int | None, ours: bool =
     return Marks(start, eos, causal=True, **given) if ours else Marks(start, None, **given)
 
 
-def encode_once(tokenizer: Tokenizer, texts: Sequence[str], threads: int = 1) -> tuple[Pieces, np.ndarray]:
+def encode_once(tokenizer: Tokenizer, texts: Sequence[str], threads: int = 1) -> tuple[EncodedTexts, np.ndarray]:
     """Each different text as pieces, in the order of appearance, and the number of each of the N texts among them."""
     numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
     lists = tokenizer.encode_lines(list(numbers), threads)
@@ -155,14 +155,14 @@ def encode_once(tokenizer: Tokenizer, texts: Sequence[str], threads: int = 1) ->
     return packed(lists), which
 
 
-def packed(lists: Sequence[Sequence[int]]) -> Pieces:
+def packed(lists: Sequence[Sequence[int]]) -> EncodedTexts:
     """Lists of ids in one array."""
     lengths = np.fromiter(map(len, lists), np.int64, len(lists))
     bounds = bounds_of(lengths)
-    return Pieces(np.fromiter(chain.from_iterable(lists), np.int32, int(bounds[-1])), bounds)
+    return EncodedTexts(np.fromiter(chain.from_iterable(lists), np.int32, int(bounds[-1])), bounds)
 
 
-def join(marks: Marks, segments: Sequence[Segment]) -> tuple[Rows, list[np.ndarray]]:
+def join(marks: Marks, segments: Sequence[EncoderSegment]) -> tuple[EncoderRows, list[np.ndarray]]:
     """Rows `[CLS] segment [SEP] segment [SEP] ...`, and the place in its row where each segment begins: (R,) each.
 
     [CLS] has the type of the first segment, a [SEP] that of the segment before it. No row is empty: see `Marks.pad`.
@@ -188,7 +188,7 @@ def join(marks: Marks, segments: Sequence[Segment]) -> tuple[Rows, list[np.ndarr
         types[ranges(places, segment.lengths + marked)] = segment.type
         begin = begin + segment.lengths + marked
     ids[bounds[empty]], types[bounds[empty]] = marks.pad, segments[0].type
-    return Rows(ids, types, bounds), begins
+    return EncoderRows(ids, types, bounds), begins
 
 
 def padded(values: np.ndarray, bounds: np.ndarray, rows: np.ndarray, fill: Any) -> np.ndarray:

@@ -15,7 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from nlptools.batches.encoder_rows import Marks, Pieces, Rows, Segment, encode_once, join, packed, ranges
+from nlptools.batches.encoder_rows import (
+    EncodedTexts,
+    EncoderRows,
+    EncoderSegment,
+    Marks,
+    encode_once,
+    join,
+    packed,
+    ranges,
+)
 from nlptools.batches.source import EpochSource
 from nlptools.batches.windows import NO_TARGET
 from nlptools.corpora.array_files import ArrayFiles, open_arrays
@@ -55,7 +64,9 @@ class Encoding:
         kept = shortened(lengths, self.max_length - self.marks.count(count))
         starts = pieces.bounds[:-1].reshape(-1, count)
         types = range(count) if self.types > 1 else (0, 0)
-        rows, _ = join(self.marks, [Segment(pieces.ids, starts[:, i], kept[:, i], types[i]) for i in range(count)])
+        rows, _ = join(
+            self.marks, [EncoderSegment(pieces.ids, starts[:, i], kept[:, i], types[i]) for i in range(count)]
+        )
         return Features(rows, cut=int((kept < lengths).any(1).sum()))
 
     def without_start(self, text: str) -> str:
@@ -65,7 +76,7 @@ class Encoding:
             return text
         return text.removeprefix(vocab.token(start))
 
-    def pieces(self, words: Sequence[str]) -> tuple[Pieces, np.ndarray]:
+    def pieces(self, words: Sequence[str]) -> tuple[EncodedTexts, np.ndarray]:
         """The pieces of each different word, and the number of each of the words among them: see `encode_once`."""
         return encode_once(self.tokenizer, [self.marks.before_word + word for word in words], self.threads)
 
@@ -89,7 +100,7 @@ class Features:
         more: what a task needs to turn rows into predictions; not saved.
     """
 
-    rows: Rows
+    rows: EncoderRows
     targets: Mapping[str, np.ndarray] = field(default_factory=dict)
     per_token: tuple[str, ...] = ()
     examples: np.ndarray | None = None
@@ -143,12 +154,12 @@ class Features:
         record, arrays = open_arrays(path)
         targets = {name: arrays[f"target.{name}"] for name in record["targets"]}
         targets |= {name: targets[name].reshape(-1, width) for name, width in record["widths"].items()}
-        rows = Rows(arrays["ids"], arrays["types"], arrays["bounds"])
+        rows = EncoderRows(arrays["ids"], arrays["types"], arrays["bounds"])
         tables = {name[6:]: array for name, array in arrays.items() if name.startswith("table.")}
         return Features(rows, targets, tuple(record["per_token"]), arrays.get("examples"), record["cut"], tables)
 
 
-def with_types(rows: Rows, types: int) -> Rows:
+def with_types(rows: EncoderRows, types: int) -> EncoderRows:
     """The rows, with all types 0 if the model has one segment type."""
     return rows if types > 1 else replace(rows, types=np.zeros_like(rows.types))
 

@@ -56,7 +56,7 @@ class Masking:
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class MaskingVocabulary:
     """What masking and planning sequences need of a tokenizer's vocabulary."""
 
     pad: int
@@ -71,8 +71,8 @@ class Vocabulary:
         return len(self.special)
 
 
-def vocabulary(tokenizer: Tokenizer) -> Vocabulary:
-    """The `Vocabulary` of the tokenizer of an encoder.
+def vocabulary(tokenizer: Tokenizer) -> MaskingVocabulary:
+    """The `MaskingVocabulary` of the tokenizer of an encoder.
 
     Raises:
         BundleError: there is no [PAD], [CLS], [SEP] or [MASK], or nothing but special tokens.
@@ -95,7 +95,7 @@ def vocabulary(tokenizer: Tokenizer) -> Vocabulary:
     replacements = np.flatnonzero(~special & ~unused)
     if not len(replacements):
         raise BundleError("the tokenizer has nothing but special tokens")
-    return Vocabulary(**ids, special=special, replacements=replacements, begins=_begins(vocab.tokens) | special)
+    return MaskingVocabulary(**ids, special=special, replacements=replacements, begins=_begins(vocab.tokens) | special)
 
 
 def _added(tokenizer: Tokenizer) -> list[int]:
@@ -122,7 +122,7 @@ def _begins(tokens: list[str]) -> np.ndarray:
 def hide(
     ids: np.ndarray,
     sequence: np.ndarray,
-    vocab: Vocabulary,
+    vocab: MaskingVocabulary,
     masking: Masking,
     *,
     salt: int,

@@ -16,7 +16,7 @@ import numpy as np
 
 from nlptools.batches import sentence_groups as instances
 from nlptools.batches.encoder_rows import ranges
-from nlptools.batches.masking import Masking, Vocabulary, hide
+from nlptools.batches.masking import Masking, MaskingVocabulary, hide
 from nlptools.batches.packing import pack
 from nlptools.batches.sentence_groups import Instances
 from nlptools.corpora.documents import Documents
@@ -75,7 +75,7 @@ def phases(shares: Sequence[tuple[int, float]], batches: int, batch_tokens: int)
 class Layout:
     """How text becomes sequences and rows."""
 
-    vocab: Vocabulary
+    vocab: MaskingVocabulary
     masking: Masking = field(default_factory=Masking)
     next_sentence: bool = True
     pack: bool = True  # several sequences per row; else one
@@ -84,7 +84,7 @@ class Layout:
 
 
 class PretrainingBatches:
-    """Batches without end; a `nlptools.batches.source.Source`. All batches of a phase have the same shape.
+    """Batches without end; a `nlptools.batches.source.BatchSource`. All batches of a phase have the same shape.
 
     A phase begins with a new epoch. Ranks get different rows of the same plan. At the end of a pool the last rows may be all
     padding, and a batch may have no targets.

@@ -10,7 +10,7 @@ B = TypeVar("B")
 P = TypeVar("P")
 
 
-class Source(Protocol):
+class BatchSource(Protocol):
     """Where training batches come from."""
 
     batches_per_epoch: float
@@ -31,14 +31,14 @@ class Source(Protocol):
 
 
 class EpochSource(ABC, Generic[B, P]):
-    """A `Source` of batches B that goes through the data epoch by epoch, each by its own plan P.
+    """A `BatchSource` of batches B that goes through the data epoch by epoch, each by its own plan P.
 
     The plan is a function of the seed and the number of the epoch, so the state is that number and the position in the plan.
     Batches go to the ranks in turn; every rank makes the same number of steps.
     """
 
     step = 1  # positions per batch
-    rate = 1.0  # see `Source`
+    rate = 1.0  # see `BatchSource`
 
     def __init__(self, seed: int = 0, rank: int = 0, world_size: int = 1) -> None:
         self.seed, self.rank, self.world_size = seed, rank, world_size
@@ -80,9 +80,9 @@ class EpochSource(ABC, Generic[B, P]):
         return self._planned[1]
 
     def state(self) -> dict[str, Any]:
-        """See `Source`."""
+        """See `BatchSource`."""
         return {"epoch": self._epoch, "position": self._position}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See `Source`."""
+        """See `BatchSource`."""
         self._epoch, self._position = int(state["epoch"]), int(state["position"])

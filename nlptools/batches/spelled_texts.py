@@ -37,7 +37,7 @@ class SpelledBatch:
         return int((self.following != NO_TARGET).sum())
 
 
-class Pieces(NamedTuple):
+class SpellingPlan(NamedTuple):
     """The plan of an epoch: positions in the text of the first and the last word of each piece, and the first piece of each
     batch, with the end; the order of the batches.
     """
@@ -48,7 +48,7 @@ class Pieces(NamedTuple):
     turns: np.ndarray
 
 
-class SpelledTexts(EpochSource[SpelledBatch, Pieces]):
+class SpelledTexts(EpochSource[SpelledBatch, SpellingPlan]):
     """Batches of pieces of similar length, in random order; long texts are cut elsewhere in each epoch."""
 
     def __init__(
@@ -85,7 +85,7 @@ class SpelledTexts(EpochSource[SpelledBatch, Pieces]):
         """Batches of this epoch for each rank."""
         return -(-len(self.plan.turns) // self.world_size)
 
-    def _make_plan(self, epoch: int) -> Pieces:
+    def _make_plan(self, epoch: int) -> SpellingPlan:
         random = np.random.default_rng([self.seed, epoch])
         begins, ends = self._ends[:-1], self._ends[1:]
         # the first piece of a long text is shorter, so that the others begin elsewhere in each epoch
@@ -100,9 +100,9 @@ class SpelledTexts(EpochSource[SpelledBatch, Pieces]):
         order = order[np.lexsort((widths, np.arange(len(order)) // _POOL))]
         first, last = first[order], last[order]
         bounds = cut_batches(last - first + 1, self.batch_words)
-        return Pieces(first, last, bounds, random.permutation(len(bounds) - 1))
+        return SpellingPlan(first, last, bounds, random.permutation(len(bounds) - 1))
 
-    def _batch(self, plan: Pieces, position: int) -> SpelledBatch:
+    def _batch(self, plan: SpellingPlan, position: int) -> SpelledBatch:
         turn = position * self.world_size + self.rank
         batch = plan.turns[min(turn, len(plan.turns) - 1)]
         rows = slice(plan.bounds[batch], plan.bounds[batch + 1])

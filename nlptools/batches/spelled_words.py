@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from nlptools import messages
-from nlptools.batches.encoder_rows import Marks, Pieces, bounds_of, padded
+from nlptools.batches.encoder_rows import EncodedTexts, Marks, bounds_of, padded
 from nlptools.batches.features import FeatureBatch, FeatureBatches, Features
 from nlptools.text.spelling import MOST_LETTERS, PAD, numbered, spelled
 from nlptools.text.tokenizer import Tokenizer
@@ -42,11 +42,11 @@ class WordEncoding:
     marks: ClassVar[Marks] = Marks(None, None, pad=0, unk=0)
     types: ClassVar[int] = 1
 
-    def pieces(self, words: Sequence[str]) -> tuple[Pieces, np.ndarray]:
+    def pieces(self, words: Sequence[str]) -> tuple[EncodedTexts, np.ndarray]:
         """Each different word as one piece, its number among them; and the number of each of the words: (W,)."""
         numbers = {word: number for number, word in enumerate(dict.fromkeys(words))}
         which = np.fromiter(map(numbers.__getitem__, words), np.int64, len(words))
-        return Pieces(np.arange(len(numbers), dtype=np.int32), np.arange(len(numbers) + 1)), which
+        return EncodedTexts(np.arange(len(numbers), dtype=np.int32), np.arange(len(numbers) + 1)), which
 
     def tables(self, words: Iterable[str]) -> dict[str, np.ndarray]:
         """Of each different word, in the order of `pieces`: its number in the vocabulary, `words` (F,), and its characters,
@@ -77,7 +77,7 @@ class WordEncoding:
         return np.array([unk if number == vocab.pad else number for number in found], np.int32)
 
 
-class WordInput(NamedTuple):
+class SpelledWords(NamedTuple):
     """The arguments of `models.tasks.word_tagger.WordTagger`."""
 
     words: np.ndarray  # (U,) int64
@@ -86,7 +86,7 @@ class WordInput(NamedTuple):
     mask: np.ndarray  # (B, T) bool
 
 
-def word_input(features: Features, rows: np.ndarray) -> WordInput:
+def word_input(features: Features, rows: np.ndarray) -> SpelledWords:
     """Some rows of features with `WordEncoding.tables`."""
     batch = features.rows.batch(rows, 0)
     different, which = np.unique(batch.ids[batch.mask], return_inverse=True)
@@ -94,7 +94,7 @@ def word_input(features: Features, rows: np.ndarray) -> WordInput:
     places[batch.mask] = which.reshape(-1)
     tables = features.tables
     letters = padded(tables["letters"], tables["bounds"], different, PAD)
-    return WordInput(tables["words"][different].astype(np.int64), letters, places, batch.mask)
+    return SpelledWords(tables["words"][different].astype(np.int64), letters, places, batch.mask)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from nlptools.batches.encoder_rows import bounds_of
 
 
 @dataclass(frozen=True)
-class Windows:
+class StridedWindows:
     """R windows, those of a text one after another; units are numbered within their text."""
 
     text: np.ndarray  # (R,) int64, the number of the text
@@ -29,7 +29,9 @@ class Windows:
     owned_end: np.ndarray  # (R,) int64, after the last one
 
 
-def cut(sizes: np.ndarray, texts: np.ndarray, room: np.ndarray, step: np.ndarray, empty: bool = False) -> Windows:
+def cut(
+    sizes: np.ndarray, texts: np.ndarray, room: np.ndarray, step: np.ndarray, empty: bool = False
+) -> StridedWindows:
     """Windows over N texts.
 
     Args:
@@ -53,7 +55,7 @@ def cut(sizes: np.ndarray, texts: np.ndarray, room: np.ndarray, step: np.ndarray
     places = bounds_of(count)
     for n, rows in cuts.items():
         table[places[n] : places[n + 1]] = rows
-    return Windows(text, *table.T)
+    return StridedWindows(text, *table.T)
 
 
 def _cut_one(bounds: np.ndarray, room: int, step: int) -> np.ndarray:

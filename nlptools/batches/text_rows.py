@@ -15,7 +15,7 @@ from itertools import chain
 
 import numpy as np
 
-from nlptools.batches.encoder_rows import Pieces, Rows, bounds_of, packed, ranges
+from nlptools.batches.encoder_rows import EncodedTexts, EncoderRows, bounds_of, packed, ranges
 from nlptools.batches.features import Features, shortened
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.vectors.subwords import ngram_rows
@@ -24,7 +24,7 @@ _PRIME = np.uint64(116049371)
 
 
 @dataclass(frozen=True)
-class NGrams:
+class TextNGrams:
     """The n-grams of a text, and their rows.
 
     Attributes:
@@ -71,7 +71,7 @@ class TextEncoding:
     tokenizer: Tokenizer
     unk: int
     max_length: int = 0
-    ngrams: NGrams | None = None
+    ngrams: TextNGrams | None = None
     threads: int = 1
     cut: Cut | None = None
 
@@ -91,7 +91,7 @@ class TextEncoding:
             rows, there = self.ngrams.rows(buckets)
             ids, lengths = merged(ids, lengths, rows[there], owners[there])
         types = np.repeat(np.arange(len(lengths)) % count, lengths).astype(np.uint8)
-        all_rows = Rows(ids.astype(np.int32), types, bounds_of(lengths)[::count])
+        all_rows = EncoderRows(ids.astype(np.int32), types, bounds_of(lengths)[::count])
         return Features(all_rows, cut=int((kept < whole).reshape(-1, count).any(1).sum()))
 
     def buckets(self, texts: Sequence[Sequence[str]]) -> np.ndarray:
@@ -101,7 +101,7 @@ class TextEncoding:
         buckets: np.ndarray = np.unique(self._buckets(pieces.ids.astype(np.int64), pieces.lengths, words)[0])
         return buckets
 
-    def _pieces(self, texts: Sequence[Sequence[str]]) -> tuple[Sequence[Sequence[str]] | None, Pieces]:
+    def _pieces(self, texts: Sequence[Sequence[str]]) -> tuple[Sequence[Sequence[str]] | None, EncodedTexts]:
         """The words of all texts, if there are n-grams of characters, and the ids."""
         lines = [text for example in texts for text in example]
         characters = self.ngrams is not None and self.ngrams.characters is not None

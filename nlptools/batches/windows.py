@@ -17,7 +17,7 @@ _RESTARTS = 0.02  # share of the batches of streams that begin anew
 
 
 @dataclass(frozen=True)
-class Batch:
+class TextBatch:
     """Windows of text. `targets[b, t]` is the token after `ids[b, t]`, or NO_TARGET where there is none."""
 
     ids: np.ndarray  # (B, T) int64
@@ -30,7 +30,7 @@ class Batch:
         return int((self.targets != NO_TARGET).sum())
 
 
-class ShuffledWindows(EpochSource[Batch, np.ndarray]):
+class ShuffledWindows(EpochSource[TextBatch, np.ndarray]):
     """Windows in random order, cut anew every epoch at a random offset; for models that see one window at a time."""
 
     def __init__(
@@ -58,14 +58,14 @@ class ShuffledWindows(EpochSource[Batch, np.ndarray]):
         order = np.arange(starts.start, starts.stop, starts.step)
         return np.random.default_rng([self.seed, epoch, 1]).permutation(order)
 
-    def _batch(self, plan: np.ndarray, position: int) -> Batch:
+    def _batch(self, plan: np.ndarray, position: int) -> TextBatch:
         starts = plan[position : position + self.step][self.rank :: self.world_size]
         T, last = self.length, len(self.corpus) - 1
         rows = [(max(0, int(start)), min(int(start) + T, last)) for start in starts]
-        return Batch(*_windows(self.corpus.ids, rows or [(0, 0)], T))
+        return TextBatch(*_windows(self.corpus.ids, rows or [(0, 0)], T))
 
 
-class ContiguousStreams(EpochSource[Batch, np.ndarray]):
+class ContiguousStreams(EpochSource[TextBatch, np.ndarray]):
     """`batch_size` streams of consecutive text side by side; for models that carry a state from batch to batch.
 
     One batch in 50 begins anew, with the state of a beginning. A model that sees that state only once an epoch may not find
@@ -109,7 +109,7 @@ class ContiguousStreams(EpochSource[Batch, np.ndarray]):
         starts = np.append(0, lengths.cumsum())
         return np.append(starts[starts < self._stream], self._stream)
 
-    def _batch(self, plan: np.ndarray, position: int) -> Batch:
+    def _batch(self, plan: np.ndarray, position: int) -> TextBatch:
         last = len(self.corpus) - 1
         first, end = plan[position : position + 2].tolist()
         # the last batch may be shorter than planned: as long as the others, if lengths do not vary
@@ -119,7 +119,7 @@ class ContiguousStreams(EpochSource[Batch, np.ndarray]):
         ends = [min(begin + self._stream, last) for begin in begins]
         rows = [(begin + first, min(begin + first + T, stop)) for begin, stop in zip(begins, ends, strict=True)]
         begins_anew = np.random.default_rng([self.seed, self._epoch, position]).random() < _RESTARTS
-        return Batch(*_windows(self.corpus.ids, rows, T), continues=position > 0 and not begins_anew)
+        return TextBatch(*_windows(self.corpus.ids, rows, T), continues=position > 0 and not begins_anew)
 
 
 def _windows(ids: np.ndarray, rows: list[tuple[int, int]], length: int) -> tuple[np.ndarray, np.ndarray]:

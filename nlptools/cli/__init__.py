@@ -67,7 +67,7 @@ COMMANDS = {
 }
 
 
-class Group(click.Group):
+class LazyGroup(click.Group):
     """Imports the file of a command only when that command runs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -100,7 +100,7 @@ class Group(click.Group):
 
 
 @click.command(
-    cls=Group,
+    cls=LazyGroup,
     context_settings={
         "help_option_names": ["-h", "--help"],
         "max_content_width": 100,

@@ -13,7 +13,7 @@ from nlptools.errors import UsageError
 
 if TYPE_CHECKING:
     from nlptools.metrics.metric import Evaluation
-    from nlptools.vectors.alignment import Alignment
+    from nlptools.vectors.alignment import BilingualAlignment
 
 
 @make_command(
@@ -78,23 +78,23 @@ def _check(source: str, target: str, align: Align, written: Written, precision: 
 def _report(evaluation: Evaluation, precision: Precision, force: bool) -> None:
     """Write the precision to standard error, for people, and to --report."""
     from nlptools import messages
-    from nlptools.configs.evaluate import Report
+    from nlptools.configs.evaluate import EvaluationReport
     from nlptools.files import streams
     from nlptools.metrics import report as forms
     from nlptools.metrics.significance import results
 
     form = "jsonl" if (precision.report or "").endswith(".jsonl") else "text"
-    report = Report(confidence=precision.confidence, seed=precision.seed, to=form)
+    report = EvaluationReport(confidence=precision.confidence, seed=precision.seed, to=form)
     for result in results(evaluation, report.confidence, report.seed):
         interval = f" ± {result.ci:.4f}" if result.ci is not None else ""
         messages.note(f"{result.name}  {result.value:.4f}{interval}")
     messages.note(evaluation.signature(**report.resampling))
     if precision.report is not None:
-        with streams.Output(precision.report, force=force, layout=form) as out:
+        with streams.LineWriter(precision.report, force=force, layout=form) as out:
             out.write_lines(forms.lines([evaluation], report))
 
 
-def _write(alignment: Alignment, align: Align, written: Written) -> None:
+def _write(alignment: BilingualAlignment, align: Align, written: Written) -> None:
     from nlptools import messages
     from nlptools.vectors.files import formats
 

@@ -12,29 +12,38 @@ import click
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import without_blas_threads
 from nlptools.configs import Common
-from nlptools.configs.bleu import Bleu, Chrf, Input, Report, Significance, Ter, check, metric_options
+from nlptools.configs.bleu import (
+    BleuOptions,
+    BleuReport,
+    ChrfOptions,
+    Input,
+    Significance,
+    TerOptions,
+    check,
+    metric_options,
+)
 from nlptools.errors import CheckFailed, UsageError
 
 
 @make_command(
     "bleu",
     Input,
-    Bleu,
-    Chrf,
-    Ter,
+    BleuOptions,
+    ChrfOptions,
+    TerOptions,
     Significance,
-    Report,
+    BleuReport,
     exit_codes=(0, 1, 2, 65, 66, 73, 74, 130, 141, 143),
 )
 @click.argument("references", nargs=-1, metavar="REF...", type=click.Path(path_type=str))
 def command(
     references: tuple[str, ...],
     input: Input,
-    bleu: Bleu,
-    chrf: Chrf,
-    ter: Ter,
+    bleu: BleuOptions,
+    chrf: ChrfOptions,
+    ter: TerOptions,
     significance: Significance,
-    report: Report,
+    report: BleuReport,
     common: Common,
 ) -> None:
     """Score translations with BLEU, chrF and TER.
@@ -73,7 +82,7 @@ def command(
             return
         statistics = _count(metrics, len(names), blocks, significance.resampled, report.statistics)
     compared = systems.compare(statistics, names, significance, report.signature)
-    with streams.Output() as out:
+    with streams.LineWriter() as out:
         out.write_lines(forms.lines(compared, report, significance, sys.stdout.isatty()))
     for scores in compared.scores:
         for name, each in zip(names, scores, strict=True):
@@ -84,14 +93,14 @@ def command(
         raise CheckFailed(f"the score {score:.{max(report.width, 2)}f} is below {report.fail_under:g}")
 
 
-def _score_sentences(metric: Any, blocks: Iterator[Any], report: Report) -> None:
+def _score_sentences(metric: Any, blocks: Iterator[Any], report: BleuReport) -> None:
     """Write a line for each segment as it is read."""
     from nlptools.errors import DataError
     from nlptools.files import streams
     from nlptools.metrics.translation.report import sentence_lines
 
     empty = True
-    with streams.Output() as out:
+    with streams.LineWriter() as out:
         for (system,), references in blocks:
             out.write_lines(sentence_lines(metric, metric.statistics(system, references), references, report))
             empty = False
@@ -107,7 +116,7 @@ def _count(metrics: list[Any], num_systems: int, blocks: Iterator[Any], keep_row
     from nlptools.metrics.translation import corpus, statistics_files
 
     statistics = corpus.CorpusStatistics(metrics, num_systems, keep_rows)
-    with streams.Output(path) if path is not None else nullcontext() as out:
+    with streams.LineWriter(path) if path is not None else nullcontext() as out:
         if out is not None:
             out.write_lines(statistics_files.header(metrics[0]))
         for systems, references in blocks:

@@ -10,11 +10,11 @@ import click
 
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs
-from nlptools.configs import Common, Compute, Lines
+from nlptools.configs import Common, Compute, LineOutput
 from nlptools.configs.chat import Chat
 
 if TYPE_CHECKING:
-    from nlptools.files.streams import Block
+    from nlptools.files.streams import LineBlock
     from nlptools.inference.conversation import Conversation
 
 HELP = "/reset forgets the conversation, /save FILE writes it as JSON lines, /quit or the end of input leaves.\n"
@@ -25,13 +25,15 @@ EXPECTED = 'a line such as {"content": "Who are you?"}'  # on a pipe
     "chat",
     Chat,
     Compute,
-    Lines,
+    LineOutput,
     opens_models=True,
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
 )
 @click.argument("model", type=click.Path())
 @filter_inputs
-def command(model: str, inputs: tuple[str, ...], chat: Chat, compute: Compute, lines: Lines, common: Common) -> None:
+def command(
+    model: str, inputs: tuple[str, ...], chat: Chat, compute: Compute, lines: LineOutput, common: Common
+) -> None:
     """Talk to a language model.
 
     MODEL is a directory with a chat template; otherwise, --chat names one. Each prompt contains the conversation so
@@ -47,16 +49,16 @@ def command(model: str, inputs: tuple[str, ...], chat: Chat, compute: Compute, l
     template = chat_template(chat.chat or model)  # a model without one is refused before PyTorch is loaded
     from nlptools.inference.conversation import Conversation
     from nlptools.inference.generation import folder_settings
-    from nlptools.inference.language_model import LanguageModel
+    from nlptools.inference.language_model import TextLanguageModel
     from nlptools.inference.loading import load
 
     loaded = load(model, compute=compute, settings=chat.generation(()))
-    if not isinstance(loaded, LanguageModel):
+    if not isinstance(loaded, TextLanguageModel):
         raise UsageError(f"{model} is not a language model")
     chosen = chat.generation(())
     folder_settings.note(loaded.bundle, chosen, Chat().generation(()))
     conversation = Conversation(loaded, template, chat, compute.seed)
-    with streams.Output(lines.output, force=lines.force, line_buffered=True) as out:
+    with streams.LineWriter(lines.output, force=lines.force, line_buffered=True) as out:
         if list(names) == ["-"] and os.isatty(0) and lines.output == "-":
             messages.note(HELP.rstrip())
             talk(_typed(), conversation, out.write)
@@ -121,7 +123,7 @@ def save(conversation: Conversation, path: str) -> None:
     atomic.write_whole(path, "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in conversation.history))
 
 
-def answers(blocks: Iterable[Block], conversation: Conversation) -> Iterator[str]:
+def answers(blocks: Iterable[LineBlock], conversation: Conversation) -> Iterator[str]:
     """A JSON line for each message of the user. Raises DataError, with file and line, for other lines."""
     import json
 

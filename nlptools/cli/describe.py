@@ -29,7 +29,7 @@ def command(model: str, describe: Describe, common: Common) -> None:
     from nlptools.files import line_records, streams
     from nlptools.inference.description import describe as describe_directory
 
-    with streams.Output() as out:
+    with streams.LineWriter() as out:
         facts = describe_directory(model)
         if describe.to == "json":
             out.write(_plain(json.dumps(facts, indent=1, ensure_ascii=False)) + "\n")

@@ -8,7 +8,7 @@ import click
 
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs
-from nlptools.configs import Common, Compute, Lines
+from nlptools.configs import Common, Compute, LineOutput
 from nlptools.configs.embed import Embed, EmbedWords
 from nlptools.errors import UsageError
 
@@ -18,7 +18,7 @@ from nlptools.errors import UsageError
     Embed,
     EmbedWords,
     Compute,
-    Lines,
+    LineOutput,
     opens_models=True,
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
 )
@@ -30,7 +30,7 @@ def command(
     embed: Embed,
     embedwords: EmbedWords,
     compute: Compute,
-    lines: Lines,
+    lines: LineOutput,
     common: Common,
 ) -> None:
     """Turn lines, words or tokens into vectors.
@@ -58,7 +58,7 @@ def command(
     options: dict[str, Any] = {"force": lines.force, "line_buffered": lines.line_buffered}
     output = (lines.output, embed.to, embedder.dimensions)
     if embed.similarity:
-        with streams.Output(lines.output, **options) as out:
+        with streams.LineWriter(lines.output, **options) as out:
             for numbers in cosines(embedder, blocks, -(-size // 2)):
                 out.write_lines(["" if number is None else f"{number:.6f}" for number in numbers])
                 progress.done(len(numbers))
@@ -77,7 +77,7 @@ def command(
     embedder.finish()
 
 
-def _unit_writer(embed: Embed, lines: Lines, output: tuple[str, str, int], options: dict[str, Any]) -> Any:
+def _unit_writer(embed: Embed, lines: LineOutput, output: tuple[str, str, int], options: dict[str, Any]) -> Any:
     if embed.to == "hdf5":
         from nlptools.inference.embedding.hdf5_writer import Hdf5Writer
 
@@ -87,7 +87,7 @@ def _unit_writer(embed: Embed, lines: Lines, output: tuple[str, str, int], optio
     return UnitWriter(*output, embed.unit, dtype=embed.dtype, index=embed.index, **options)
 
 
-def _check_outputs(embed: Embed, lines: Lines) -> None:
+def _check_outputs(embed: Embed, lines: LineOutput) -> None:
     """Raise OutputError for an output file that exists, and UsageError for binary data to a terminal, before loading a model."""
     from nlptools.vectors.files.formats import check_target
 

@@ -30,9 +30,9 @@ def command(vectors: tuple[str, ...], evalvectors: EvalVectors, common: Common) 
 
     evaluation.check_vectors(vectors, evalvectors.source_format)
     tests = evaluation.read_tests(evalvectors, common.encoding_errors)
-    scores: list[list[evaluation.Score]] = []
+    scores: list[list[evaluation.EvaluationScore]] = []
     write = {"jsonl": score_table.json_lines, "tsv": score_table.tsv}.get(evalvectors.to)
-    with streams.Output() as out:
+    with streams.LineWriter() as out:
         for path in vectors:
             table = formats.load(path, evalvectors.source_format, common.encoding_errors)
             scores.append(evaluation.score(table, tests, evalvectors))

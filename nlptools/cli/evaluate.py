@@ -7,7 +7,7 @@ import click
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import without_blas_threads
 from nlptools.configs import Common
-from nlptools.configs.evaluate import Evaluate, Report, Source, check_usage
+from nlptools.configs.evaluate import Evaluate, EvaluationInput, EvaluationReport, check_usage
 from nlptools.configs.metrics import parse
 from nlptools.errors import CheckFailed, UsageError
 
@@ -15,12 +15,14 @@ from nlptools.errors import CheckFailed, UsageError
 @make_command(
     "evaluate",
     Evaluate,
-    Source,
-    Report,
+    EvaluationInput,
+    EvaluationReport,
     exit_codes=(0, 1, 2, 65, 66, 74, 130, 141, 143),
 )
 @click.argument("predictions", default="-", metavar="[PREDICTIONS]", type=click.Path(path_type=str))
-def command(predictions: str, evaluate: Evaluate, source: Source, report: Report, common: Common) -> None:
+def command(
+    predictions: str, evaluate: Evaluate, source: EvaluationInput, report: EvaluationReport, common: Common
+) -> None:
     """Score predictions: labels, numbers, tags, answers, texts, log-probabilities.
 
     Compares PREDICTIONS (default: standard input) with GOLD by the metrics of --metric: accuracy, f1, matthews,
@@ -39,7 +41,7 @@ def command(predictions: str, evaluate: Evaluate, source: Source, report: Report
     names = [name for evaluation in evaluations for name in evaluation.names]
     if report.fail_under is not None and len(names) > 1:
         raise UsageError(f"--fail-under is for one value, there are {len(names)}: name one, such as -m {names[0]}")
-    with streams.Output() as out:
+    with streams.LineWriter() as out:
         out.write_lines(
             forms.report_lines(evaluations[0], report.width) if report.report else forms.lines(evaluations, report)
         )

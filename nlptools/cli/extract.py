@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs
-from nlptools.configs import Common, Lines
+from nlptools.configs import Common, LineOutput
 from nlptools.configs.extract import Extract
 
 
 @make_command(
     "extract",
     Extract,
-    Lines,
+    LineOutput,
     exit_codes=(0, 2, 65, 66, 73, 74, 130, 141, 143),
 )
 @filter_inputs
-def command(inputs: tuple[str, ...], extract: Extract, lines: Lines, common: Common) -> None:
+def command(inputs: tuple[str, ...], extract: Extract, lines: LineOutput, common: Common) -> None:
     """Summarize each line by its most important sentences.
 
     Reads the inputs in order, or standard input. A summary consists of sentences of the text, so no model is needed.
@@ -28,6 +28,6 @@ def command(inputs: tuple[str, ...], extract: Extract, lines: Lines, common: Com
     def summary(line: str) -> str:
         return line_records.escape(extraction.extract(line_records.unescape(line), extract.sentences, extract.method))
 
-    with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered) as output:
+    with streams.LineWriter(lines.output, force=lines.force, line_buffered=lines.line_buffered) as output:
         for block in text_lines.batches(inputs, 64, common.encoding_errors):
             output.write_lines(map(summary, block.lines))

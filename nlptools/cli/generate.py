@@ -11,14 +11,14 @@ import click
 
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs, is_model
-from nlptools.configs import Common, Compute, Lines
+from nlptools.configs import Common, Compute, LineOutput
 from nlptools.configs.generation import Generate, shard
 from nlptools.configs.seq2seq import Translate
 
 if TYPE_CHECKING:
-    from nlptools.files.streams import Block, Output
-    from nlptools.inference.generation.requests import Request
-    from nlptools.inference.language_model import LanguageModel
+    from nlptools.files.streams import LineBlock, LineWriter
+    from nlptools.inference.generation.requests import CompletionRequest
+    from nlptools.inference.language_model import TextLanguageModel
     from nlptools.inference.translation import Translator
     from nlptools.serving.completions import Prompting
 
@@ -30,7 +30,7 @@ Item = TypeVar("Item")
     Generate,
     Translate,
     Compute,
-    Lines,
+    LineOutput,
     opens_models=True,
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
 )
@@ -42,7 +42,7 @@ def command(
     generate: Generate,
     translate: Translate,
     compute: Compute,
-    lines: Lines,
+    lines: LineOutput,
     common: Common,
 ) -> None:
     """Continue prompts with a language model, or translate.
@@ -67,16 +67,16 @@ def command(
         first += line_ranges.done_lines(lines.output)
     how: dict[str, Any] = {"append": generate.skip_done, "layout": "jsonl" if generate.json else "text"}
     generate = replace(generate, layout=_layout(names, generate.layout))
-    with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered, **how) as out:
+    with streams.LineWriter(lines.output, force=lines.force, line_buffered=lines.line_buffered, **how) as out:
         from nlptools.inference.generation import folder_settings
-        from nlptools.inference.language_model import LanguageModel
+        from nlptools.inference.language_model import TextLanguageModel
         from nlptools.inference.loading import load
 
         settings, errors = replace(generate, quantize=None), common.encoding_errors
         loaded = load(model, *more, compute=compute, settings=settings, errors=errors)
         blocks = line_ranges.lines_from(_texts(names, generate, errors), first, end)
         folder_settings.note(loaded.bundle, generate)
-        if isinstance(loaded, LanguageModel):
+        if isinstance(loaded, TextLanguageModel):
             translate.refuse()
             size = 1 if lines.line_buffered or generate.stream else generate.window
             batches = _batches(blocks, _reader(loaded, generate.chat or model, generate), size)
@@ -108,7 +108,7 @@ def _check(generate: Generate, translate: Translate) -> None:
 
 
 def _batches(
-    blocks: Iterator[tuple[int, Block]], read: Callable[[Block], Iterator[Item]], size: int
+    blocks: Iterator[tuple[int, LineBlock]], read: Callable[[LineBlock], Iterator[Item]], size: int
 ) -> Iterator[tuple[int, list[Item]]]:
     """(number of the first item, items) for each batch of the input read so far, whose blocks `read` makes items of.
 
@@ -133,8 +133,8 @@ def _batches(
 
 
 def _quantizing(
-    loaded: LanguageModel, batches: Iterator[tuple[int, list[list[Request]]]]
-) -> Iterator[tuple[int, list[list[Request]]]]:
+    loaded: TextLanguageModel, batches: Iterator[tuple[int, list[list[CompletionRequest]]]]
+) -> Iterator[tuple[int, list[list[CompletionRequest]]]]:
     """The batches; before the first one, the weights of the model are rounded, and the loss measured on its prompts."""
     from nlptools.inference.quantization import quantize_and_measure
 
@@ -157,7 +157,7 @@ def _layout(names: list[str], layout: str) -> str:
     return "jsonl" if any(objects) else "lines"
 
 
-def _texts(names: list[str], generate: Generate, errors: str) -> Iterator[Block]:
+def _texts(names: list[str], generate: Generate, errors: str) -> Iterator[LineBlock]:
     """The lines of files, of tables (CSV, Parquet) the texts. Raises UsageError for options that count lines."""
     from nlptools.corpora import text_lines
     from nlptools.files import layout_names, streams
@@ -183,7 +183,9 @@ def _refuse(generate: Generate) -> None:
             raise UsageError(f"{flag} needs a language model")
 
 
-def _items(block: Block, json_input: bool, key: str, check: Callable[[str], None] | None) -> Iterator[dict[str, Any]]:
+def _items(
+    block: LineBlock, json_input: bool, key: str, check: Callable[[str], None] | None
+) -> Iterator[dict[str, Any]]:
     """The item of each line: its text under `key`, and the source under "source" where `key` is "target".
 
     Raises:
@@ -216,7 +218,9 @@ def _items(block: Block, json_input: bool, key: str, check: Callable[[str], None
         yield item
 
 
-def _reader(loaded: LanguageModel, chat: str, generate: Generate) -> Callable[[Block], Iterator[list[Request]]]:
+def _reader(
+    loaded: TextLanguageModel, chat: str, generate: Generate
+) -> Callable[[LineBlock], Iterator[list[CompletionRequest]]]:
     """What makes requests of lines; `chat`: where the chat template is."""
     from nlptools.serving.completions import Prompting
     from nlptools.text import chat_templates
@@ -227,8 +231,8 @@ def _reader(loaded: LanguageModel, chat: str, generate: Generate) -> Callable[[B
 
 
 def _requests(
-    block: Block, generate: Generate, prompting: Prompting, check: Callable[[Request], None]
-) -> Iterator[list[Request]]:
+    block: LineBlock, generate: Generate, prompting: Prompting, check: Callable[[CompletionRequest], None]
+) -> Iterator[list[CompletionRequest]]:
     """The requests of each line, one for each of its prompts: those of OpenAI's batch API may have several.
 
     Raises:
@@ -237,11 +241,11 @@ def _requests(
     """
     from nlptools.errors import DataError
     from nlptools.files.line_records import parse_json_object
-    from nlptools.inference.generation.requests import Request
+    from nlptools.inference.generation.requests import CompletionRequest
     from nlptools.serving.completions import requests
 
     for number, line in enumerate(block.lines, block.start):
-        asked = [Request(line, generate, {"prompt": line})]
+        asked = [CompletionRequest(line, generate, {"prompt": line})]
         if generate.json_input:
             record = parse_json_object(line, block.path, number)
             asked = requests(record, generate, prompting, block.path, number)
@@ -264,7 +268,12 @@ def _at(path: str, line: int, check: Callable[..., None], *arguments: object) ->
 
 
 def _continue(
-    loaded: LanguageModel, lines: list[list[Request]], generate: Generate, seed: int, first: int, out: Output
+    loaded: TextLanguageModel,
+    lines: list[list[CompletionRequest]],
+    generate: Generate,
+    seed: int,
+    first: int,
+    out: LineWriter,
 ) -> None:
     from nlptools.files.line_records import escape
     from nlptools.serving.completion_answers import batch_line
@@ -300,7 +309,7 @@ def _translate(
     translate: Translate,
     seed: int,
     first: int,
-    out: Output,
+    out: LineWriter,
 ) -> None:
     from nlptools.files.line_records import escape
 
@@ -321,7 +330,7 @@ def _translate(
 
 
 def _score(
-    loaded: Translator, items: list[dict[str, Any]], generate: Generate, translate: Translate, out: Output
+    loaded: Translator, items: list[dict[str, Any]], generate: Generate, translate: Translate, out: LineWriter
 ) -> None:
     pairs = [(item["source"], item["target"]) for item in items]
     scores = loaded.score_batch(pairs, translate, generate.strict)

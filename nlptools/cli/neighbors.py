@@ -9,27 +9,27 @@ import click
 
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs
-from nlptools.configs import Common, Lines
+from nlptools.configs import Common, LineOutput
 from nlptools.configs.vectors import Neighbors
 from nlptools.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from nlptools.files.streams import Block
+    from nlptools.files.streams import LineBlock
     from nlptools.inference.embedding.contract import Embedder
-    from nlptools.vectors.nearest import Answer
+    from nlptools.vectors.nearest import NearestWords
     from nlptools.vectors.table import Vectors
 
 
 @make_command(
     "neighbors",
     Neighbors,
-    Lines,
+    LineOutput,
     opens_models=True,
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
 )
 @click.argument("vectors", type=click.Path())
 @filter_inputs
-def command(vectors: str, inputs: tuple[str, ...], neighbors: Neighbors, lines: Lines, common: Common) -> None:
+def command(vectors: str, inputs: tuple[str, ...], neighbors: Neighbors, lines: LineOutput, common: Common) -> None:
     """Find the nearest words of words and expressions, or the nearest lines of a text.
 
     VECTORS is a file of word vectors, a directory from convert, the vectors that embed writes for the lines of a text,
@@ -47,7 +47,7 @@ def command(vectors: str, inputs: tuple[str, ...], neighbors: Neighbors, lines: 
     with contextlib.ExitStack() as stack:
         table, embedder = _opened(vectors, neighbors, common.encoding_errors, stack)
         out = stack.enter_context(
-            streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered, layout=layout)
+            streams.LineWriter(lines.output, force=lines.force, line_buffered=lines.line_buffered, layout=layout)
         )
         for part in streams.batches(names, 1 if lines.line_buffered else 1024, common.encoding_errors):
             answers = _answers(table, part, neighbors, embedder)
@@ -102,12 +102,12 @@ def _loaded(vectors: str, settings: Neighbors, errors: str) -> Vectors:
 
 
 def _answers(
-    table: Vectors, block: Block, settings: Neighbors, embedder: Embedder | None
-) -> list[tuple[str, Answer | None]]:
+    table: Vectors, block: LineBlock, settings: Neighbors, embedder: Embedder | None
+) -> list[tuple[str, NearestWords | None]]:
     """Each query and its answer; None for empty lines."""
-    from nlptools.vectors.nearest import Answer, nearest_to, neighbors
+    from nlptools.vectors.nearest import NearestWords, nearest_to, neighbors
 
-    result: list[tuple[str, Answer | None]] = [(line, None) for line in block.lines]
+    result: list[tuple[str, NearestWords | None]] = [(line, None) for line in block.lines]
     filled = [number for number, line in enumerate(block.lines) if line]
     queries = [block.lines[number] for number in filled]
     if not queries:
@@ -119,7 +119,7 @@ def _answers(
             numbers = [block.start + number for number in filled]
             queries, rows = _embedded(queries, block.path, numbers, table.dimensions)
         nearest = nearest_to(table, rows, settings.neighbors, restrict=settings.restrict)
-        answers = [Answer(words) for words in nearest]
+        answers = [NearestWords(words) for words in nearest]
     else:
         answers = neighbors(table, queries, settings.neighbors, method=settings.method, restrict=settings.restrict)
     for number, query, answer in zip(filled, queries, answers, strict=True):
@@ -141,14 +141,14 @@ def _embedded(lines: list[str], path: str, numbers: list[int], dimensions: int) 
     return [text for text, _ in records], np.stack([row for _, row in records])
 
 
-def _fields(query: str, answer: Answer | None) -> str:
+def _fields(query: str, answer: NearestWords | None) -> str:
     from nlptools.files.line_records import escape
 
     pairs = answer.neighbors or [] if answer is not None else []
     return "\t".join([escape(query), *(f"{escape(word)}\t{score:.4f}" for word, score in pairs)])
 
 
-def _rows(table: Vectors, answers: list[tuple[str, Answer | None]], before: int) -> list[str]:
+def _rows(table: Vectors, answers: list[tuple[str, NearestWords | None]], before: int) -> list[str]:
     """A line for each neighbor of the answers to some queries, which come after `before` others."""
     from nlptools.files.line_records import escape
 
@@ -161,7 +161,7 @@ def _rows(table: Vectors, answers: list[tuple[str, Answer | None]], before: int)
     ]
 
 
-def _json(query: str, answer: Answer | None) -> str:
+def _json(query: str, answer: NearestWords | None) -> str:
     import json
 
     record: dict[str, object] = {"query": query, "neighbors": []}

@@ -17,7 +17,7 @@ from click.core import ParameterSource
 from nlptools import messages
 from nlptools.cli import config_files, earlier_names, environment, short_help
 from nlptools.cli.option_types import Checked, CommaList, flat, value_type
-from nlptools.configs import Common, Lines
+from nlptools.configs import Common, LineOutput
 from nlptools.configs.combinations import check_combinations, describe_rules
 from nlptools.configs.units import size
 from nlptools.errors import InputError, UsageError, display
@@ -147,20 +147,22 @@ def command(
 ) -> Callable[[Callable[..., None]], Command]:
     """Decorator that turns a function into a command.
 
-    The function receives one instance of each settings class in `groups` and of `Common`, as keyword arguments named after
-    the class in lower case (`Tokenize` -> `tokenize`), and the click arguments declared below this decorator.
+    The function receives one instance of each settings class in `groups` and of `Common`, in the parameter annotated with
+    the class, and the click arguments declared below this decorator.
     `presets` maps the values of an option `--preset`, or of `preset_options`, to values of other options: see
     `config_files.read_preset`. A command that `opens_models` says in its help where published ones come from.
     """
     groups = (*groups, Common)
 
     def decorate(function: Callable[..., None]) -> Command:
+        parameters = {annotation: name for name, annotation in function.__annotations__.items()}
+
         @functools.wraps(function)
         def callback(**values: Any) -> None:
             _apply_common(values)
-            arguments = _instances(groups, values)
-            check_combinations(*(arguments[_argument(group)] for group in groups))
-            function(**arguments)
+            settings = {parameters[group.__name__]: _built(group, values) for group in groups}
+            check_combinations(*settings.values())
+            function(**settings, **values)
 
         result = click.command(name, cls=Command, context_settings={"help_option_names": ["--help"]})(callback)
         fields = {field.name: field for group in groups for field in dataclasses.fields(group)}
@@ -205,7 +207,7 @@ def filter_inputs(function: Callable[..., None]) -> Callable[..., None]:
                 hint = f"for the text itself: --text {shlex.quote(name)}"
                 raise InputError(f"{display(name)}: no such file or directory", hint=hint)
         lines = values.get("lines")
-        progress.start(inputs, lines.output if isinstance(lines, Lines) else "-")
+        progress.start(inputs, lines.output if isinstance(lines, LineOutput) else "-")
         function(inputs=inputs, **values)
 
     option = click.option(
@@ -251,16 +253,8 @@ def _title(group: type) -> str:
     return (group.__doc__ or group.__name__).strip().split("\n")[0].rstrip(".")
 
 
-def _instances(groups: tuple[type, ...], values: dict[str, Any]) -> dict[str, Any]:
-    for group in groups:
-        names = [field.name for field in dataclasses.fields(group)]
-        built = group(**{name: values.pop(name) for name in names})
-        values[_argument(group)] = built
-    return values
-
-
-def _argument(group: type) -> str:
-    return group.__name__.lower()
+def _built(group: type, values: dict[str, Any]) -> Any:
+    return group(**{field.name: values.pop(field.name) for field in dataclasses.fields(group)})
 
 
 def _option(field: dataclasses.Field[Any], command: str, rules: str) -> click.Option:

@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING
 
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs
-from nlptools.configs import Common, Lines
+from nlptools.configs import Common, LineOutput
 from nlptools.configs.sequences import ENGLISH, MAX_VOCAB, MIN_COUNT, THRESHOLDS, Phrases
 from nlptools.errors import UsageError
 
 if TYPE_CHECKING:
-    from nlptools.files.streams import Block
+    from nlptools.files.streams import LineBlock
     from nlptools.sequences.phrases import Rule
 
 
 @make_command(
     "phrases",
     Phrases,
-    Lines,
+    LineOutput,
     exit_codes=(0, 2, 65, 66, 73, 74, 78, 130, 141, 143),
 )
 @filter_inputs
-def command(inputs: tuple[str, ...], phrases: Phrases, lines: Lines, common: Common) -> None:
+def command(inputs: tuple[str, ...], phrases: Phrases, lines: LineOutput, common: Common) -> None:
     """Join words that belong together into one token, such as new_york.
 
     Reads the inputs one after the other, or standard input, finds words that occur together more often than by chance,
@@ -42,22 +42,22 @@ def command(inputs: tuple[str, ...], phrases: Phrases, lines: Lines, common: Com
     blocks = text_lines.blocks(inputs, common.encoding_errors)
     if rule is None:
         models = phrase_file.load(phrases.model or "", phrases.scoring, phrases.threshold)
-        with streams.Output(lines.output, force=lines.force) as output:
+        with streams.LineWriter(lines.output, force=lines.force) as output:
             for text in join(_single(blocks) if lines.line_buffered else blocks, models):
                 output.write(text)
         return
     with contextlib.ExitStack() as stack:
-        output = stack.enter_context(streams.Output(lines.output, force=lines.force))
+        output = stack.enter_context(streams.LineWriter(lines.output, force=lines.force))
         learned = None
         if phrases.save is not None:
-            kept = stack.enter_context(streams.Output(phrases.save, force=lines.force))
+            kept = stack.enter_context(streams.LineWriter(phrases.save, force=lines.force))
             learned = functools.partial(phrase_file.save, kept)
         limit = MAX_VOCAB if phrases.max_vocab is None else phrases.max_vocab
         for text in learn_and_join(blocks, rule, phrases.passes or 1, limit, learned):
             output.write(text)
 
 
-def _single(blocks: Iterator[Block]) -> Iterator[Block]:
+def _single(blocks: Iterator[LineBlock]) -> Iterator[LineBlock]:
     """Blocks of one line."""
     return (
         block._replace(start=block.start + i, lines=[line]) for block in blocks for i, line in enumerate(block.lines)

@@ -30,7 +30,7 @@ def command(runs: tuple[str, ...], plot: Plot, common: Common) -> None:
 
     if plot.output != "-":
         curves.check_image(plot.output)
-    with streams.Output(plot.output, force=plot.force, layout=None) as out:
+    with streams.LineWriter(plot.output, force=plot.force, layout=None) as out:
         panels = curves.panels(curves.read_runs(runs), plot.metric, plot.x, required=plot.metric != METRICS)
         if plot.output == "-":
             width = int(plot.width) or (shutil.get_terminal_size().columns if sys.stdout.isatty() else 80)

@@ -8,7 +8,7 @@ import click
 
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs
-from nlptools.configs import Common, Compute, Lines
+from nlptools.configs import Common, Compute, LineOutput
 from nlptools.configs.finetuning import Files, Predict
 
 
@@ -17,7 +17,7 @@ from nlptools.configs.finetuning import Files, Predict
     Predict,
     Files,
     Compute,
-    Lines,
+    LineOutput,
     opens_models=True,
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
 )
@@ -29,7 +29,7 @@ def command(
     predict: Predict,
     files: Files,
     compute: Compute,
-    lines: Lines,
+    lines: LineOutput,
     common: Common,
 ) -> None:
     """Run a fine-tuned model on new examples.
@@ -51,7 +51,7 @@ def command(
     ):  # those are checked when the layout of the input is known
         layout_names.check_output(lines.output, "text" if predict.to == "text" else "jsonl")
     names = streams.check_inputs(inputs)
-    with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered, layout=None) as out:
+    with streams.LineWriter(lines.output, force=lines.force, line_buffered=lines.line_buffered, layout=None) as out:
         from nlptools.inference.loading import load
 
         predictor = load(model, compute=compute, settings=predict, files=files)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs
-from nlptools.configs import Common, Lines
+from nlptools.configs import Common, LineOutput
 from nlptools.configs.finetuning import Files
 from nlptools.configs.prompting import Prompt
 
@@ -15,12 +15,12 @@ from nlptools.configs.prompting import Prompt
     "prompt",
     Prompt,
     Files,
-    Lines,
+    LineOutput,
     opens_models=True,
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
 )
 @filter_inputs
-def command(inputs: tuple[str, ...], prompt: Prompt, files: Files, lines: Lines, common: Common) -> None:
+def command(inputs: tuple[str, ...], prompt: Prompt, files: Files, lines: LineOutput, common: Common) -> None:
     """Write prompts for language models from labelled data.
 
     Fills a template from each record of the input, after an optional description of the task and solved examples:
@@ -36,12 +36,14 @@ def command(inputs: tuple[str, ...], prompt: Prompt, files: Files, lines: Lines,
     from nlptools import messages
     from nlptools.files import line_records, progress, streams
     from nlptools.formats.reading_options import Options
-    from nlptools.inference.prompts import Prompts
+    from nlptools.inference.prompts import PromptBuilder
 
     names = streams.check_inputs(inputs, [name for name in (prompt.examples, prompt.template) if name == "-"])
     escaped = 0
-    with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered, layout=prompt.to) as out:
-        items = Prompts(prompt, Options(**vars(files)), common.encoding_errors).items(names)
+    with streams.LineWriter(
+        lines.output, force=lines.force, line_buffered=lines.line_buffered, layout=prompt.to
+    ) as out:
+        items = PromptBuilder(prompt, Options(**vars(files)), common.encoding_errors).items(names)
         while batch := list(islice(items, 1 if lines.line_buffered else 64)):
             if prompt.json:
                 out.write_lines(map(line_records.json_line, batch))

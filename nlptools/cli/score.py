@@ -9,26 +9,28 @@ import click
 
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs, is_model
-from nlptools.configs import Common, Compute, Lines
+from nlptools.configs import Common, Compute, LineOutput
 from nlptools.configs.scoring import Score
-from nlptools.errors import UsageError
+from nlptools.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from nlptools.files.streams import Output
-    from nlptools.inference.language_model import LanguageModel
+    from nlptools.files.streams import LineWriter
+    from nlptools.inference.language_model import TextLanguageModel
 
 
 @make_command(
     "score",
     Score,
     Compute,
-    Lines,
+    LineOutput,
     opens_models=True,
     exit_codes=(0, 2, 3, 65, 66, 69, 73, 74, 78, 130, 141, 143),
 )
 @click.argument("model", type=click.Path())
 @filter_inputs
-def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute, lines: Lines, common: Common) -> None:
+def command(
+    model: str, inputs: tuple[str, ...], score: Score, compute: Compute, lines: LineOutput, common: Common
+) -> None:
     """Write log-probabilities of lines and tokens, surprisals of words, or the perplexity of a text.
 
     MODEL is a directory of train-lm, a Hugging Face GPT-2, or an ARPA file of n-grams (.arpa, .arpa.gz); with
@@ -57,7 +59,7 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
     names = streams.check_inputs(inputs, [score.tune] if score.tune else [])
     if score.save is not None:
         mixture_directory.check_target(score.save, lines.force)
-    with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered, layout=layout) as out:
+    with streams.LineWriter(lines.output, force=lines.force, line_buffered=lines.line_buffered, layout=layout) as out:
         loaded: Any = load(model, *score.mixed, compute=compute, settings=score, errors=common.encoding_errors)
         if score.tune is not None:
             from nlptools.inference.tuning import tune
@@ -72,8 +74,6 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
         if score.per == "total":
             result = loaded.perplexity(text_lines.blocks(names, common.encoding_errors), score)
             if result["tokens"] == 0:
-                from nlptools.errors import DataError
-
                 raise DataError("no text to score: the input is empty")
             # JSON has no infinity: a perplexity too large for a float becomes null
             plain = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in result.items()}
@@ -91,7 +91,7 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
 
 
 def _compare(
-    models: list[str], inputs: tuple[str, ...], score: Score, compute: Compute, lines: Lines, common: Common
+    models: list[str], inputs: tuple[str, ...], score: Score, compute: Compute, lines: LineOutput, common: Common
 ) -> None:
     """Write a table of several models, each alone."""
     from nlptools.corpora import text_lines
@@ -107,7 +107,7 @@ def _compare(
     names = streams.check_inputs(inputs)
     if "-" in names:
         raise UsageError("several models read the same input: expected the names of files, not standard input")
-    with streams.Output(lines.output, force=lines.force, line_buffered=True) as out:
+    with streams.LineWriter(lines.output, force=lines.force, line_buffered=True) as out:
         head = score_tables.accuracy_header(score) if score.choices else score_tables.perplexity_header()
         for number, model in enumerate(models):
             loaded: Any = load(model, compute=compute, settings=score, errors=common.encoding_errors)
@@ -126,7 +126,7 @@ def _compare(
 
 
 def _score_choices(
-    loaded: LanguageModel, names: list[str], score: Score, lines: Lines, common: Common, out: Output
+    loaded: TextLanguageModel, names: list[str], score: Score, lines: LineOutput, common: Common, out: LineWriter
 ) -> None:
     import json
 

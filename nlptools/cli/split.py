@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs
-from nlptools.configs import Common, Lines
+from nlptools.configs import Common, LineOutput
 from nlptools.configs.text import Split
 
 
 @make_command(
     "split",
     Split,
-    Lines,
+    LineOutput,
     exit_codes=(0, 2, 65, 66, 73, 74, 130, 141, 143),
 )
 @filter_inputs
-def command(inputs: tuple[str, ...], split: Split, lines: Lines, common: Common) -> None:
+def command(inputs: tuple[str, ...], split: Split, lines: LineOutput, common: Common) -> None:
     """Split text into sentences, one per line.
 
     Reads the inputs in order, or standard input. The rules cover many languages and need no model; they are those of
@@ -25,7 +25,7 @@ def command(inputs: tuple[str, ...], split: Split, lines: Lines, common: Common)
     from nlptools.files import streams
     from nlptools.text.sentences import split_lines
 
-    with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered) as output:
+    with streams.LineWriter(lines.output, force=lines.force, line_buffered=lines.line_buffered) as output:
         for path in streams.check_inputs(inputs):
             blocks = (block.lines for block in text_lines.blocks([path], common.encoding_errors))
             for sentences in split_lines(blocks, split.wrapped):

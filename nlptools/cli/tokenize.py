@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs
-from nlptools.configs import Common, Lines
+from nlptools.configs import Common, LineOutput
 from nlptools.configs.text import Tokenize
 
 
 @make_command(
     "tokenize",
     Tokenize,
-    Lines,
+    LineOutput,
     exit_codes=(0, 2, 65, 66, 73, 74, 78, 130, 141, 143),
 )
 @filter_inputs
-def command(inputs: tuple[str, ...], tokenize: Tokenize, lines: Lines, common: Common) -> None:
+def command(inputs: tuple[str, ...], tokenize: Tokenize, lines: LineOutput, common: Common) -> None:
     """Split text into tokens or ids, or join them again.
 
     Reads the inputs in order, or standard input, and writes one output line per input line.
@@ -28,6 +28,6 @@ def command(inputs: tuple[str, ...], tokenize: Tokenize, lines: Lines, common: C
     tables = bool(columns) or tokenize.delimiter is not None or text_lines.has_tables(inputs)
     blocks = text_lines.blocks(inputs, common.encoding_errors, columns, tokenize.delimiter) if tables else None
     texts = tokenization.tokenize_files(inputs, tokenize, common.encoding_errors, lines.line_buffered, blocks)
-    with streams.Output(lines.output, force=lines.force) as output:
+    with streams.LineWriter(lines.output, force=lines.force) as output:
         for text in texts:
             output.write(text + "\n")

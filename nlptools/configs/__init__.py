@@ -173,7 +173,7 @@ class Common:
 
 
 @dataclass(frozen=True)
-class Lines:
+class LineOutput:
     """Output options"""
 
     output: str = option("-", "Output file; - is standard output.", short="-o", metavar="FILE")

@@ -37,7 +37,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Bleu:
+class BleuOptions:
     """BLEU options"""
 
     metrics: tuple[str, ...] = option(
@@ -65,7 +65,7 @@ class Bleu:
 
 
 @dataclass(frozen=True)
-class Chrf:
+class ChrfOptions:
     """chrF options"""
 
     chrf_char_order: int = option(6, "Maximum length of character n-grams.", low=0, high=64, metavar="N")
@@ -77,7 +77,7 @@ class Chrf:
 
 
 @dataclass(frozen=True)
-class Ter:
+class TerOptions:
     """TER options"""
 
     ter_case_sensitive: bool = option(False, "Distinguish case in TER.")
@@ -115,7 +115,7 @@ class Significance:
 
 
 @dataclass(frozen=True)
-class Report:
+class BleuReport:
     """Report options"""
 
     sentence: bool = option(False, "Score each segment separately. BLEU then implies --effective-order.")
@@ -140,7 +140,9 @@ class Report:
     fail_under: float | None = option(None, "End with status 1 if the score is below X.", low=0, metavar="X")
 
 
-def check(references: tuple[str, ...], input: Input, bleu: Bleu, significance: Significance, report: Report) -> None:
+def check(
+    references: tuple[str, ...], input: Input, bleu: BleuOptions, significance: Significance, report: BleuReport
+) -> None:
     """Refuse options that do not go together, before anything is read. Raises UsageError."""
     tests = [name for name in ("confidence", "paired_bs", "paired_ar") if getattr(significance, name)]
     num_systems, different = max(1, len(input.input)), len(set(input.input))
@@ -181,7 +183,9 @@ def check(references: tuple[str, ...], input: Input, bleu: Bleu, significance: S
             raise UsageError(f"--input {path} is given twice")
 
 
-def metric_options(name: str, bleu: Bleu, chrf: Chrf, ter: Ter, sentence: bool = False) -> dict[str, Any]:
+def metric_options(
+    name: str, bleu: BleuOptions, chrf: ChrfOptions, ter: TerOptions, sentence: bool = False
+) -> dict[str, Any]:
     """The options of the metric called `name`, without the prefix that they have on the command line."""
     settings = {"bleu": bleu, "chrf": chrf, "ter": ter}[name]
     options = {key.removeprefix(f"{name}_"): value for key, value in vars(settings).items()}

@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 from nlptools.configs import LARGEST_SEED, confidence, delimiter_option, option
-from nlptools.configs.metrics import FAMILIES, Request, is_metric, takers, title
+from nlptools.configs.metrics import FAMILIES, MetricRequest, is_metric, takers, title
 from nlptools.errors import UsageError
 
 AVERAGES = ("binary", "macro", "micro", "weighted", "none")
@@ -61,7 +61,7 @@ class Evaluate:
 
 
 @dataclass(frozen=True)
-class Source:
+class EvaluationInput:
     """Input options"""
 
     reference: tuple[str, ...] = option(
@@ -84,7 +84,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Report:
+class EvaluationReport:
     """Report options"""
 
     confidence: int = confidence()
@@ -118,7 +118,7 @@ class Report:
         return {"bs": str(self.confidence), "seed": str(self.seed)} if self.confidence else {}
 
 
-def check_taken(groups: Iterable[Sequence[Request]], *settings: Any) -> None:
+def check_taken(groups: Iterable[Sequence[MetricRequest]], *settings: Any) -> None:
     """Raises UsageError if an option differs from its default and no requested metric takes it."""
     requests = [request for group in groups for request in group]
     kinds = {kind for request in requests for kind in (request.family, FAMILIES[request.family].reads)}
@@ -131,7 +131,9 @@ def check_taken(groups: Iterable[Sequence[Request]], *settings: Any) -> None:
                 raise UsageError(f"--{flag} is not for {requests[0].metric}, but for {expected}")
 
 
-def check_usage(groups: Sequence[Sequence[Request]], evaluate: Evaluate, source: Source, report: Report) -> None:
+def check_usage(
+    groups: Sequence[Sequence[MetricRequest]], evaluate: Evaluate, source: EvaluationInput, report: EvaluationReport
+) -> None:
     """Refuse options that do not go together, before anything is read. Raises UsageError."""
     check_taken(groups, evaluate, source, report)
     first = groups[0][0]

@@ -26,7 +26,7 @@ READ_OPTIONS = {  # options for reading, by what a file holds
 
 
 @dataclass(frozen=True)
-class Family:
+class MetricFamily:
     """Metrics that are computed from the same statistics.
 
     Attributes:
@@ -59,7 +59,7 @@ class Family:
 TRANSLATION = {"bleu": "bleu:Bleu", "chrf": "chrf:Chrf", "ter": "ter:Ter"}  # below nlptools.metrics.translation
 
 FAMILIES = {
-    "labels": Family(
+    "labels": MetricFamily(
         metrics=("accuracy", "balanced_accuracy", *AVERAGED, "support", "matthews", *_AVERAGED_NAMES),
         reads=LINES,
         compute="nlptools.metrics.classification:requested",
@@ -77,7 +77,7 @@ and the confusion matrix.""",
         single=("accuracy", "balanced_accuracy", "matthews", *_AVERAGED_NAMES),
         aliases={"acc": "accuracy", "mcc": "matthews"},
     ),
-    "numbers": Family(
+    "numbers": MetricFamily(
         metrics=("pearson", "spearman", "kendall"),
         reads=LINES,
         compute="nlptools.metrics.correlation:requested",
@@ -88,7 +88,7 @@ NUMBERS, one per line. pearson: Pearson 1895. spearman: Spearman 1904, with aver
         together=True,
         single=None,
     ),
-    "glue": Family(
+    "glue": MetricFamily(
         metrics=("cola", "sst-2", "mrpc", "qqp", "sts-b", "mnli", "mnli-m", "mnli-mm", "qnli", "rte", "wnli", "ax"),
         reads=LINES,
         compute="nlptools.metrics.glue:requested",
@@ -100,7 +100,7 @@ published files, as numbers or words.""",
         options=("confusion",),
         aliases={"mnli-matched": "mnli-m", "mnli-mismatched": "mnli-mm"},
     ),
-    "entities": Family(
+    "entities": MetricFamily(
         metrics=("entity-f1",),
         reads=TAGS,
         compute="nlptools.metrics.spans:requested",
@@ -117,7 +117,7 @@ seqeval's classification_report.""",
         options=("average", "scheme", "raw", "outside", "report"),
         references="optional",
     ),
-    "tags": Family(
+    "tags": MetricFamily(
         metrics=("tagging-accuracy",),
         reads=TAGS,
         compute="nlptools.metrics.tags:requested",
@@ -127,7 +127,7 @@ seqeval's classification_report.""",
         single=None,
         references="optional",
     ),
-    "squad": Family(
+    "squad": MetricFamily(
         metrics=("squad",),
         reads=ANSWERS,
         compute="nlptools.metrics.squad:requested",
@@ -137,7 +137,7 @@ ANSWERS as JSON, GOLD as SQuAD publishes it, PREDICTIONS an object, id to text. 
 (Rajpurkar et al. 2016, D16-1264), in percent.""",
         options=("report",),
     ),
-    "squad2": Family(
+    "squad2": MetricFamily(
         metrics=("squad2",),
         reads=ANSWERS,
         compute="nlptools.metrics.squad:requested",
@@ -148,7 +148,7 @@ questions with (HasAns) and without (NoAns) an answer; with --null-odds, best_ex
 which are in the signature and the details. --to report prints the JSON of SQuAD's scripts.""",
         options=("null_odds", "threshold", "report"),
     ),
-    "rouge": Family(
+    "rouge": MetricFamily(
         metrics=(*(f"rouge{n}" for n in range(1, 10)), "rougeL", "rougeLsum"),
         reads=TEXTS,
         compute="nlptools.metrics.rouge:requested",
@@ -161,7 +161,7 @@ each sentence of a text is on its own line: \\n in the text, with --escaped.""",
         together=True,
         references="any",
     ),
-    "translation": Family(
+    "translation": MetricFamily(
         metrics=tuple(TRANSLATION),
         reads=TEXTS,
         compute="nlptools.metrics.translation.corpus:requested",
@@ -173,7 +173,7 @@ sacrebleu computes them by default; nlptools-bleu(1) has their options and tests
         references="any",
         lower_is_better=("ter",),
     ),
-    "perplexity": Family(
+    "perplexity": MetricFamily(
         metrics=("perplexity",),
         reads=TOKENS,
         compute="nlptools.metrics.perplexity:requested",
@@ -190,7 +190,7 @@ models can be compared only if both divide the text into the same tokens.""",
 EXPLAINED = "\n\n".join(family.explained for family in FAMILIES.values())  # for the manual
 
 
-class Request(NamedTuple):
+class MetricRequest(NamedTuple):
     """A metric by name, and which of its values is wanted; "" for all."""
 
     family: str
@@ -198,7 +198,7 @@ class Request(NamedTuple):
     value: str = ""
 
 
-def parse(names: Sequence[str]) -> list[list[Request]]:
+def parse(names: Sequence[str]) -> list[list[MetricRequest]]:
     """The metrics called `names`, in groups that are computed together.
 
     Raises:
@@ -207,7 +207,7 @@ def parse(names: Sequence[str]) -> list[list[Request]]:
     requests = list(dict.fromkeys(map(find, names)))
     if not requests:
         raise UsageError("no metric is named")
-    groups: dict[str, list[Request]] = {}
+    groups: dict[str, list[MetricRequest]] = {}
     for request in requests:
         first, reads = FAMILIES[requests[0].family].reads, FAMILIES[request.family].reads
         if reads != first:
@@ -219,7 +219,7 @@ def parse(names: Sequence[str]) -> list[list[Request]]:
     return list(groups.values())
 
 
-def find(text: str) -> Request:
+def find(text: str) -> MetricRequest:
     """The metric called `text`: NAME, NAME:VALUE or glue:TASK; case, hyphens and underscores do not matter.
 
     Raises:
@@ -236,7 +236,7 @@ def find(text: str) -> Request:
     single = FAMILIES[key].single
     if value and (single is None or metric in single):
         raise UsageError(f"{metric} has only one value: no {text}")
-    return Request(key, metric, value)
+    return MetricRequest(key, metric, value)
 
 
 def is_metric(argument: str) -> bool:

@@ -75,7 +75,7 @@ TASKS = {
     "coreference": TaskEntry(
         "nlptools.tasks.coreference.task:PronounResolution", "mentions", ("gap",), ("submission",)
     ),
-    "reward": TaskEntry("nlptools.tasks.reward.task:RewardModel", "sequence", _OBJECTS, ("chat",)),
+    "reward": TaskEntry("nlptools.tasks.reward.task:RewardTask", "sequence", _OBJECTS, ("chat",)),
     "seq2seq": TaskEntry(options=("columns",), trainer="nlptools.training.finetuning.seq2seq:finetune"),
     "instruct": TaskEntry(
         layouts=_OBJECTS, options=("chat",), trainer="nlptools.training.preferences.instruct:finetune"

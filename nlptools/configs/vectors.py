@@ -9,7 +9,7 @@ from nlptools.configs import LARGEST_SEED, option
 from nlptools.errors import UsageError
 
 
-class Format(NamedTuple):
+class VectorFormat(NamedTuple):
     """A format of word vectors. A new one is a row of `FORMATS` and a file in `nlptools/vectors/files`.
 
     Attributes:
@@ -42,41 +42,41 @@ class Format(NamedTuple):
 
 
 _ROWS = (
-    Format(
+    VectorFormat(
         "word2vec", ("*.txt", "*.w2v"),
         "a line with the numbers of words and dimensions, then a word and its numbers per line, separated by spaces; numbers "
         "have six significant digits if these give the same float32 again, else nine",
         "text:WORD2VEC", streamed=True,
     ),
-    Format(
+    VectorFormat(
         "word2vec-binary", ("*.bin",), "the same with float32 numbers; words must not contain spaces", "word2vec",
         binary=True,
     ),
-    Format("glove", ("glove.*.txt", "*.glove"), "as word2vec without the first line", "text:GLOVE"),
-    Format(
+    VectorFormat("glove", ("glove.*.txt", "*.glove"), "as word2vec without the first line", "text:GLOVE"),
+    VectorFormat(
         "vec", ("*.vec",),
         "as word2vec with five significant digits and a space at the end of each line, as fastText writes it", "text:VEC",
     ),
-    Format(
+    VectorFormat(
         "fasttext", ("*.bin",),
         "fastText's model, which begins with a magic number, with n-grams if the source has them; fastText and gensim load "
         "it. A .bin made from such a file is one, too",
         "fasttext", magic=(793712314).to_bytes(4, "little"), binary=True, ngrams=True,
     ),
-    Format(
+    VectorFormat(
         "npy", ("*.npy",), "a float32 array of NumPy; the words (and counts, after a tab) are in NAME.vocab.tsv", "npy",
         magic=b"\x93NUMPY", piped=True, binary=True, streamed=True,
     ),
-    Format(
+    VectorFormat(
         "jsonl", ("*.jsonl",),
         'a word and its vector per line, {"text": ..., "embedding": [...]}, as nlptools-embed(1) writes lines',
         "json_lines", magic=b"{", piped=True, streamed=True,
     ),
-    Format(
+    VectorFormat(
         "tsv", ("*.tsv",), "a word or text and its numbers per line, separated by tabs; \\t, \\n and \\\\ in it stand for "
         "tab, newline and backslash", "text:TSV", streamed=True,
     ),
-    Format(
+    VectorFormat(
         "bundle", (), "vectors.npy, vocab.tsv, config.json, manifest.json; names without suffix mean it, too", "directory",
         ngrams=True,
     ),

@@ -64,12 +64,12 @@ def export(model: str | Path, settings: Export) -> Exported:
         UsageError: not an encoder, or one without the output `settings.result`.
         Unavailable: the package onnx or onnxscript is not installed.
         CheckFailed: the graph and the model differ; nothing is written.
-        OutputError, StreamError: see `streams.Output`.
+        OutputError, StreamError: see `streams.LineWriter`.
     """
     missing = [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]
     if missing:
         raise Unavailable(f"export needs the package {' and '.join(missing)}", extra="onnx")
-    with streams.Output(settings.output, force=settings.force, layout=None) as out:
+    with streams.LineWriter(settings.output, force=settings.force, layout=None) as out:
         graph = _graph(Path(model), settings)
         data = _traced(graph)
         difference = None
@@ -82,7 +82,7 @@ def export(model: str | Path, settings: Export) -> Exported:
     return Exported(graph.result, graph.outputs, difference)
 
 
-class Graph(nn.Module):
+class ExportedModule(nn.Module):
     """The exported module: an encoder, and a head or pooling of its hidden states."""
 
     def __init__(
@@ -135,7 +135,7 @@ class Graph(nn.Module):
         return (logits[..., 0], logits[..., 1], *((logits[:, 0, 2:],) if self.model.yes_no is not None else ()))
 
 
-def _graph(path: Path, settings: Export) -> Graph:
+def _graph(path: Path, settings: Export) -> ExportedModule:
     """The graph of a model directory. Raises UsageError if it lacks the requested output or is too large."""
     opened = open_model(path)
     bundle, steps = opened.bundle, opened.steps
@@ -164,7 +164,7 @@ def _graph(path: Path, settings: Export) -> Graph:
     _warn_of_limits(model, result, steps)
     model.requires_grad_(True).eval()
     which = seen_layers(bundle)
-    return Graph(model, result, which, steps, heads[0] if result == "logits" else None)
+    return ExportedModule(model, result, which, steps, heads[0] if result == "logits" else None)
 
 
 def _warn_of_limits(model: BertWithHeads, result: str, steps: SentenceSteps | None) -> None:
@@ -177,7 +177,7 @@ def _warn_of_limits(model: BertWithHeads, result: str, steps: SentenceSteps | No
             messages.warn("the graph also pools the tokens of the prompt, which the model excludes")
 
 
-def _traced(graph: Graph) -> bytes:
+def _traced(graph: ExportedModule) -> bytes:
     """The ONNX file."""
     shape, names = (2, 9), ("batch_size", "sequence_length")
     if graph.head == "choice":
@@ -215,7 +215,7 @@ def _quiet() -> Iterator[None]:
 
 
 @torch.inference_mode()
-def _difference(graph: Graph, data: bytes) -> float:
+def _difference(graph: ExportedModule, data: bytes) -> float:
     """The maximum absolute difference between the graph and the model. Raises CheckFailed if it is too large."""
     import onnxruntime
 

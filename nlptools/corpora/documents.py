@@ -20,7 +20,7 @@ from nlptools.corpora.array_files import ArrayFiles, open_arrays
 from nlptools.corpora.counts import Counts
 from nlptools.errors import DataError, UsageError
 from nlptools.files.prefetch import one_ahead
-from nlptools.files.streams import Block
+from nlptools.files.streams import LineBlock
 from nlptools.text import word_cache
 from nlptools.text.flat_ids import encode_flat, id_type
 from nlptools.text.sentences import split_sentences
@@ -78,7 +78,7 @@ def open_spooled(path: Path) -> Documents:
 
 
 def spool(
-    blocks: Iterable[Block],
+    blocks: Iterable[LineBlock],
     path: Path,
     tokenizer: Tokenizer,
     *,
@@ -150,7 +150,7 @@ def _encoder(tokenizer: Tokenizer, threads: int) -> Callable[[_Part], tuple[_Par
     return encode
 
 
-def _parts(blocks: Iterable[Block], split: bool, digest: hashlib._Hash) -> Iterator[_Part]:
+def _parts(blocks: Iterable[LineBlock], split: bool, digest: hashlib._Hash) -> Iterator[_Part]:
     """The sentences of about a megabyte of text at a time, since blocks of compressed files are small."""
     path, new_document = None, True
     texts, opens, size = list[str](), list[bool](), 0

@@ -17,7 +17,7 @@ import numpy as np
 
 from nlptools.corpora.array_files import ArrayFiles, open_arrays
 from nlptools.corpora.counts import Counts
-from nlptools.corpora.segmentations import Sampling, Segmentations, Sentences, Words, offsets_of
+from nlptools.corpora.segmentations import DistinctWords, Sampling, Segmentations, Sentences, offsets_of
 from nlptools.corpora.sentence_pairs import PairBlock
 from nlptools.errors import DataError
 from nlptools.files.line_records import escape
@@ -156,7 +156,7 @@ class _Side:
         self.name, self.tokenizer, self.limit = name, tokenizer, limit
         self.unknown = UnknownTokens(tokenizer, f"the {name} side of the {what}")
         self.dtype = id_type(len(tokenizer.vocab))
-        self.words = None if alpha is None else Words(tokenizer, alpha, f"sampling the {name} side")
+        self.words = None if alpha is None else DistinctWords(tokenizer, alpha, f"sampling the {name} side")
 
     def too_long(self, lengths: np.ndarray) -> np.ndarray:
         return lengths > self.limit if self.limit else np.zeros(len(lengths), np.bool_)

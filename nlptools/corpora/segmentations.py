@@ -137,7 +137,7 @@ def _runs(offsets: np.ndarray, size: int) -> Iterator[tuple[int, int]]:
 # -- making the tables -----------------------------------------------------------------------------------------------
 
 
-class Words:
+class DistinctWords:
     """The distinct words of a text, numbered in the order of their first occurrence."""
 
     def __init__(self, tokenizer: Tokenizer, alpha: float, option: str = "sampling") -> None:

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 
 from nlptools.files import progress, streams
 from nlptools.files.layout_names import named_layout
-from nlptools.files.streams import Block
+from nlptools.files.streams import LineBlock
 
 
 def blocks(
     paths: Sequence[str], errors: str = "strict", columns: Sequence[str] = (), delimiter: str | None = None
-) -> Iterator[Block]:
+) -> Iterator[LineBlock]:
     """The texts of several inputs in turn, in blocks; see `formats.records.texts`. No path means standard input.
 
     Raises:
@@ -27,7 +27,7 @@ def blocks(
     return records.texts(paths, columns, errors, delimiter)
 
 
-def batches(paths: Sequence[str], size: int, errors: str = "strict") -> Iterator[Block]:
+def batches(paths: Sequence[str], size: int, errors: str = "strict") -> Iterator[LineBlock]:
     """The blocks of several inputs in turn, each in parts of at most `size` lines, for commands that are slow."""
     for part in streams.windows(blocks(paths, errors), size):
         yield part

@@ -16,7 +16,7 @@ import numpy as np
 from nlptools.corpora.array_files import ArrayFiles, open_arrays
 from nlptools.corpora.counts import Counts
 from nlptools.errors import DataError
-from nlptools.files.streams import Block
+from nlptools.files.streams import LineBlock
 from nlptools.text import byte_spelling
 from nlptools.text.builtin import AT_WHITE_SPACE
 from nlptools.text.flat_ids import encode_flat, flat_ids, id_type
@@ -75,7 +75,7 @@ def open_spooled(path: Path) -> Corpus:
 
 
 def spool(
-    blocks: Iterable[Block],
+    blocks: Iterable[LineBlock],
     path: Path,
     tokenizer: Tokenizer,
     eos: int,
@@ -117,7 +117,7 @@ def spool(
 
 
 def encode(
-    blocks: Iterable[Block],
+    blocks: Iterable[LineBlock],
     unknown: UnknownTokens,
     eos: int,
     document: str,
@@ -161,7 +161,7 @@ def text_counts(
     )
 
 
-def _chunks(blocks: Iterable[Block], document: str) -> Iterator[list[tuple[str, bool]]]:
+def _chunks(blocks: Iterable[LineBlock], document: str) -> Iterator[list[tuple[str, bool]]]:
     """Lists of (text, whether the document ends after it)."""
     if document == "line":
         for block in blocks:
@@ -190,7 +190,7 @@ def _chunks(blocks: Iterable[Block], document: str) -> Iterator[list[tuple[str, 
         yield [("\n".join(held), True)]
 
 
-def _hashed(blocks: Iterable[Block], digest: hashlib._Hash) -> Iterator[Block]:
+def _hashed(blocks: Iterable[LineBlock], digest: hashlib._Hash) -> Iterator[LineBlock]:
     for block in blocks:
         digest.update(("\n".join(block.lines) + "\n").encode("utf-8", "surrogatepass"))
         yield block

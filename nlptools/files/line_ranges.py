@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nlptools.errors import OutputError, UsageError, display
 from nlptools.files import compression, streams
-from nlptools.files.streams import Block
+from nlptools.files.streams import LineBlock
 
 _PIECE = 1 << 20
 
@@ -29,7 +29,7 @@ def share(names: Sequence[str], part: int, parts: int) -> tuple[int, int]:
     return count * (part - 1) // parts, count * part // parts
 
 
-def lines_from(blocks: Iterator[Block], first: int, end: int | None) -> Iterator[tuple[int, Block]]:
+def lines_from(blocks: Iterator[LineBlock], first: int, end: int | None) -> Iterator[tuple[int, LineBlock]]:
     """The blocks of lines `first` to `end` (exclusive; None: all), each with the number of its first line, from 0."""
     place = 0
     for block in blocks:
@@ -38,7 +38,7 @@ def lines_from(blocks: Iterator[Block], first: int, end: int | None) -> Iterator
         skipped = min(max(0, first - place), len(block.lines))
         kept = block.lines[skipped : None if end is None else end - place]
         if kept:
-            yield place + skipped, Block(block.path, block.start + skipped, kept)
+            yield place + skipped, LineBlock(block.path, block.start + skipped, kept)
         place += len(block.lines)
 
 

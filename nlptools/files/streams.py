@@ -29,7 +29,7 @@ _limits = {"line": MAX_LINE}
 _held = {TEXT: b""}
 
 
-class Block(NamedTuple):
+class LineBlock(NamedTuple):
     """Consecutive lines of one input."""
 
     path: str
@@ -58,7 +58,7 @@ def blocks(
     keep_bom: bool = False,
     counted: bool = True,
     keep_returns: bool = False,
-) -> Iterator[Block]:
+) -> Iterator[LineBlock]:
     """The lines of `path` (`-`: standard input), in blocks of roughly `size` bytes.
 
     `keep_bom`: keep a byte order mark at the start as the character U+FEFF. `counted`: the lines are records, whose
@@ -86,7 +86,7 @@ def blocks(
             lines = [line[:-1] if line.endswith("\r") else line for line in lines]
         if counted:
             progress.read(name, len(chunk), len(lines))
-        yield Block(name, number, lines)
+        yield LineBlock(name, number, lines)
         number += len(lines)
 
 
@@ -96,26 +96,26 @@ def lines(path: str | Path, errors: str = "strict") -> Iterator[str]:
         yield from block.lines
 
 
-def all_blocks(paths: Sequence[str], errors: str = "strict") -> Iterator[Block]:
+def all_blocks(paths: Sequence[str], errors: str = "strict") -> Iterator[LineBlock]:
     """The blocks of several inputs in turn; no path means standard input."""
     for path in check_inputs(paths):
         yield from blocks(path, errors)
 
 
-def batches(paths: Sequence[str], size: int, errors: str = "strict") -> Iterator[Block]:
+def batches(paths: Sequence[str], size: int, errors: str = "strict") -> Iterator[LineBlock]:
     """The blocks of several inputs in turn, each in parts of at most `size` lines, for commands that are slow."""
     for part in windows(all_blocks(paths, errors), size):
         yield part
         progress.done(len(part.lines))
 
 
-def windows(blocks: Iterable[Block], size: int) -> Iterator[Block]:
+def windows(blocks: Iterable[LineBlock], size: int) -> Iterator[LineBlock]:
     """The blocks in order, each in parts of nearly equal numbers of lines, at most `size`."""
     for block in blocks:
         parts = -(-len(block.lines) // size)
         for i in range(parts):
             first, end = (len(block.lines) * k // parts for k in (i, i + 1))
-            yield Block(block.path, block.start + first, block.lines[first:end])
+            yield LineBlock(block.path, block.start + first, block.lines[first:end])
 
 
 def check_inputs(paths: Sequence[str], held_out: Sequence[str] = ()) -> list[str]:
@@ -285,7 +285,7 @@ def _refuse_read(name: str, error: Exception) -> None:
 # -- writing --------------------------------------------------------------------------------------------------------
 
 
-class Output:
+class LineWriter:
     """Lines to a file or standard output.
 
     A file is written under a temporary name and renamed when complete; devices, pipes and standard output are written to
@@ -374,7 +374,7 @@ class Output:
             raise BrokenPipeError(*error.args) from None
         raise StreamError(f"{self.name}: write failed: {reason(error)}") from None
 
-    def __enter__(self) -> Output:
+    def __enter__(self) -> LineWriter:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:

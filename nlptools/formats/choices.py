@@ -25,7 +25,7 @@ from nlptools.errors import shown
 from nlptools.formats import records, values
 from nlptools.formats.examples import Choice
 from nlptools.formats.layouts import layout_of
-from nlptools.formats.lines import Lines
+from nlptools.formats.lines import InputLines
 from nlptools.formats.reading_options import Options
 
 PROMPT = "prompt"
@@ -58,14 +58,14 @@ def read_choices(path: str, options: Options, errors: str = "strict") -> Iterato
 def read_records(path: str, options: Options, errors: str = "strict") -> Iterator[tuple[Mapping[str, Any], Choice]]:
     """The records of a file as they are, and their examples. Raises as `read_choices`."""
     layout = layout_of("choice", path, options.layout, options.delimiter)
-    lines = Lines(path, errors)
+    lines = InputLines(path, errors)
     unnamed = _holds_pairs(lines, layout, options.delimiter)
     table = _pairs(lines, layout, options.delimiter) if unnamed else records.objects(lines, layout, options.delimiter)
     for number, record in table:
         yield record, _choice(record, lines, number, options)
 
 
-def _holds_pairs(lines: Lines, layout: str, delimiter: str | None) -> bool:
+def _holds_pairs(lines: InputLines, layout: str, delimiter: str | None) -> bool:
     """Whether a table has two columns without names."""
     first = lines.first() if layout in ("csv", "tsv") else None
     if not first:
@@ -76,7 +76,7 @@ def _holds_pairs(lines: Lines, layout: str, delimiter: str | None) -> bool:
     return len(fields) == 2 and not known & {field.strip().lower() for field in fields}
 
 
-def _pairs(lines: Lines, layout: str, delimiter: str | None) -> Iterator[tuple[int, dict[str, Any]]]:
+def _pairs(lines: InputLines, layout: str, delimiter: str | None) -> Iterator[tuple[int, dict[str, Any]]]:
     """The records of such a table, with the names of BLiMP."""
     for number, fields in records.rows(lines, records.delimiter_of(layout, delimiter)):
         if len(fields) != 2:
@@ -84,7 +84,7 @@ def _pairs(lines: Lines, layout: str, delimiter: str | None) -> Iterator[tuple[i
         yield number, dict(zip(PAIRS[0], fields))
 
 
-def _choice(record: Mapping[str, Any], lines: Lines, number: int, options: Options) -> Choice:
+def _choice(record: Mapping[str, Any], lines: InputLines, number: int, options: Options) -> Choice:
     key = next((key for key in _CONTEXTS if key in record), None)
     lowered = {name.strip().lower(): text for name, text in record.items()}
     pair = next((pair for pair in PAIRS if key is None and lowered.keys() >= set(pair)), None)
@@ -120,7 +120,7 @@ def _endings(record: Mapping[str, Any]) -> Sequence[str]:
     return endings
 
 
-def _label(raw: Any, count: int, lines: Lines, number: int, options: Options) -> int | None:
+def _label(raw: Any, count: int, lines: InputLines, number: int, options: Options) -> int | None:
     raw = raw if raw is None or not values.is_finite(raw) else values.key(values.text(raw))
     if raw is None or raw in ("", "-1") or not values.is_finite(raw):
         if options.labelled:

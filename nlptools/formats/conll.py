@@ -25,7 +25,7 @@ from nlptools import messages
 from nlptools.errors import DataError, UsageError
 from nlptools.formats.examples import TaggedSentence
 from nlptools.formats.layouts import layout_of
-from nlptools.formats.lines import Lines, column_number
+from nlptools.formats.lines import InputLines, column_number
 from nlptools.formats.reading_options import Options
 from nlptools.formats.tag_layouts import recognized
 from nlptools.formats.token_lines import BOUNDARY, DOCSTART, Row, Sentence, sentences
@@ -44,7 +44,7 @@ def read_columns(path: str, options: Options, errors: str = "strict") -> Iterato
         UsageError: a layout that the task does not have.
     """
     layout = layout_of("tag", path, options.layout)
-    lines = Lines(path, errors)
+    lines = InputLines(path, errors)
     if layout == "auto":
         layout = "conll" if options.tagged is None else recognized(lines, options, options.tagged)
     return _one_line_each(lines, options) if layout == "lines" else _Columns(lines, layout, options).read()
@@ -64,7 +64,7 @@ def split_tabs(line: str) -> list[str]:
 class _Columns:
     """The columns of the words and the tags of one file, known from its first token."""
 
-    def __init__(self, lines: Lines, layout: str, options: Options) -> None:
+    def __init__(self, lines: InputLines, layout: str, options: Options) -> None:
         self.lines, self.options = lines, options
         self.universal = layout == "conllu"
         self.word: int = 0
@@ -153,7 +153,7 @@ def _is_comment(number: int, line: str) -> bool:
     return line.startswith(("# ", "#\t"))
 
 
-def _one_line_each(lines: Lines, options: Options) -> Iterator[TaggedSentence]:
+def _one_line_each(lines: InputLines, options: Options) -> Iterator[TaggedSentence]:
     for number, line in lines:
         yield TaggedSentence(tuple(options.words_of(line)), None, lines.place(number), (Row(line),), layout="lines")
 

@@ -100,7 +100,7 @@ class TaggedSentence:
 
 
 @dataclass(frozen=True)
-class Answer:
+class AnswerSpan:
     """An answer as a span of its context: `context[start : start + len(text)] == text`."""
 
     text: str
@@ -121,7 +121,7 @@ class Question:
     id: str
     question: str
     context: str
-    answers: tuple[Answer, ...]
+    answers: tuple[AnswerSpan, ...]
     impossible: bool | None
     place: Place
     yes_no: str | None = None

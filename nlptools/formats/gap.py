@@ -14,7 +14,7 @@ from nlptools.errors import UsageError, shown
 from nlptools.formats import records
 from nlptools.formats.examples import Coreference
 from nlptools.formats.layouts import layout_of
-from nlptools.formats.lines import Lines
+from nlptools.formats.lines import InputLines
 from nlptools.formats.reading_options import Options
 
 LABELS = ("A", "B", "neither")  # the classes in their order
@@ -33,7 +33,7 @@ def read_coreference(path: str, options: Options, errors: str = "strict") -> Ite
         UsageError: a layout other than GAP's.
     """
     layout_of("coreference", path, options.layout)
-    lines = Lines(path, errors)
+    lines = InputLines(path, errors)
     header = (lines.first() or "").split("\t")
     missing = [name for name in (*_NEEDED, *(_GOLD if options.labelled else ())) if name not in header]
     if missing and header != [""]:
@@ -42,7 +42,7 @@ def read_coreference(path: str, options: Options, errors: str = "strict") -> Ite
         yield _example(row, lines, number)
 
 
-def _example(row: Mapping[str, str], lines: Lines, number: int) -> Coreference:
+def _example(row: Mapping[str, str], lines: InputLines, number: int) -> Coreference:
     offsets = {}
     for name in ("Pronoun", "A", "B"):
         raw, mention = row[f"{name}-offset"], row[name]
@@ -60,7 +60,7 @@ def _example(row: Mapping[str, str], lines: Lines, number: int) -> Coreference:
     return Coreference(row["ID"], row["Text"], *mentions, label, lines.place(number))
 
 
-def _label(row: Mapping[str, str], lines: Lines, number: int) -> str:
+def _label(row: Mapping[str, str], lines: InputLines, number: int) -> str:
     values = [_ANSWERS.get(row[name].upper()) for name in _GOLD]
     if None in values or values == [True, True]:
         message = f"A-coref is {shown(row['A-coref'])} and B-coref {shown(row['B-coref'])}"

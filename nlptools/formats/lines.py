@@ -22,7 +22,7 @@ _COLUMN_HINT = "give a name, or a number from 1; -1 is the last"
 
 
 @dataclass
-class Lines:
+class InputLines:
     """The lines of a file (`-`: standard input), once.
 
     Attributes:
@@ -39,9 +39,9 @@ class Lines:
     def __post_init__(self) -> None:
         # Bytes that are not UTF-8 stay recognizable until the layout is known.
         self._blocks = streams.blocks(self.path, "surrogateescape", keep_returns=True)
-        self._ahead: list[streams.Block] = []  # blocks that were looked at
+        self._ahead: list[streams.LineBlock] = []  # blocks that were looked at
 
-    def _looked_at(self) -> Iterator[streams.Block]:
+    def _looked_at(self) -> Iterator[streams.LineBlock]:
         """The blocks from the first, which iteration gives again."""
         yield from self._ahead
         for block in self._blocks:

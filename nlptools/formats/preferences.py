@@ -25,7 +25,7 @@ from nlptools.files.layout_names import named_layout
 from nlptools.formats import records
 from nlptools.formats.examples import Demonstration, Judgement, Place, Ranking, Turn, Turns
 from nlptools.formats.layouts import layout_of
-from nlptools.formats.lines import Lines
+from nlptools.formats.lines import InputLines
 from nlptools.formats.reading_options import Options
 
 _ROLES = ("system", "user", "assistant")
@@ -81,7 +81,7 @@ def read_prompts(path: str, errors: str = "strict") -> Iterator[tuple[Turns, Pla
         for record in _records("preference", path, Options(layout=layout), errors):
             yield record.text("prompt"), record.place
     else:
-        lines = Lines(path, errors)
+        lines = InputLines(path, errors)
         for number, line in lines:
             yield (Turn("", line),), lines.place(number)
 
@@ -141,7 +141,7 @@ class _Record:
 
 
 def _records(task: str, path: str, options: Options, errors: str) -> Iterator[_Record]:
-    lines = Lines(path, errors)
+    lines = InputLines(path, errors)
     for number, value in records.objects(lines, layout_of(task, path, options.layout)):
         yield _Record(value, lines.place(number))
 

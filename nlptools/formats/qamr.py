@@ -21,8 +21,8 @@ from pathlib import Path
 from nlptools import messages
 from nlptools.errors import DataError, InputError, display, shown
 from nlptools.files import streams
-from nlptools.formats.examples import Answer, Question
-from nlptools.formats.lines import Lines
+from nlptools.formats.examples import AnswerSpan, Question
+from nlptools.formats.lines import InputLines
 from nlptools.formats.reading_options import Options
 
 SENTENCES = "wiki-sentences.tsv"
@@ -32,7 +32,7 @@ _WORDS = re.compile(r"[0-9]{1,9}( [0-9]{1,9})*")
 _JUDGED = ("Invalid", "Redundant")  # in the unfiltered version
 
 
-def read_qamr(lines: Lines, options: Options, errors: str = "strict") -> Iterator[Question]:
+def read_qamr(lines: InputLines, options: Options, errors: str = "strict") -> Iterator[Question]:
     """The questions of a file. A test file may lack the answers; questions judged invalid keep the other answers.
 
     Raises:
@@ -55,7 +55,7 @@ def read_qamr(lines: Lines, options: Options, errors: str = "strict") -> Iterato
         if words is None:
             hint = "the sentences of the Penn Treebank (PTB:...) are not published"
             raise lines.refuse(number, f"sentence {shown(fields[0])} is not in {display(sentences_path)}", hint)
-        answers: dict[Answer, None] = {}
+        answers: dict[AnswerSpan, None] = {}
         for place, field in enumerate(fields[6:]):
             answer = field.partition(":")[2] if place else field
             if place and answer.startswith(_JUDGED):
@@ -67,12 +67,12 @@ def read_qamr(lines: Lines, options: Options, errors: str = "strict") -> Iterato
         yield Question(id, fields[5], " ".join(words), tuple(answers), None, lines.place(number))
 
 
-def _answer(words: Sequence[str], numbers: Sequence[int], lines: Lines, line: int) -> Answer:
+def _answer(words: Sequence[str], numbers: Sequence[int], lines: InputLines, line: int) -> AnswerSpan:
     first, last = min(numbers), max(numbers)
     if last >= len(words):
         raise lines.refuse(line, f"word {last} of a sentence that has {len(words)}", "words are counted from 0")
     start = sum(len(word) + 1 for word in words[:first])
-    return Answer(" ".join(words[first : last + 1]), start)
+    return AnswerSpan(" ".join(words[first : last + 1]), start)
 
 
 def _sentences_file(path: str) -> str:

@@ -32,9 +32,9 @@ from typing import Any
 from nlptools import messages
 from nlptools.errors import display, shown
 from nlptools.formats import records
-from nlptools.formats.examples import Answer, Place, Question
+from nlptools.formats.examples import AnswerSpan, Place, Question
 from nlptools.formats.layouts import layout_of
-from nlptools.formats.lines import Lines, header_names
+from nlptools.formats.lines import InputLines, header_names
 from nlptools.formats.qamr import COLUMNS, read_qamr
 from nlptools.formats.reading_options import Options
 from nlptools.formats.squad import At, JsonFile, walk
@@ -52,7 +52,7 @@ def read_questions(path: str, options: Options, errors: str = "strict") -> Itera
             question and hint. And the errors of `streams.blocks` and `records.objects`.
         UsageError: a layout that the task does not have.
     """
-    lines = Lines(path, errors)
+    lines = InputLines(path, errors)
     layout = layout_of("answer", path, options.layout, options.delimiter)
     if layout == "table" and options.layout == "auto":
         layout = _recognized(lines.first() or "")
@@ -85,7 +85,7 @@ def _recognized(first: str) -> str:
         return "squad"
 
 
-def _of_rows(lines: Lines, delimiter: str, options: Options, moved: Counter[str]) -> Iterator[Question]:
+def _of_rows(lines: InputLines, delimiter: str, options: Options, moved: Counter[str]) -> Iterator[Question]:
     """The questions in a table of question, context and perhaps answer."""
     places: Sequence[int] = range(len(_NAMES))
     for count, (number, fields) in enumerate(records.rows(lines, delimiter)):
@@ -159,12 +159,12 @@ def _pairs(value: Mapping[str, Any], at: At) -> list[tuple[str, int]]:
 
 def _placed(
     raw: Sequence[tuple[str, int]], context: str, id: str, at: At, options: Options, moved: Counter[str]
-) -> tuple[Answer, ...]:
+) -> tuple[AnswerSpan, ...]:
     """The answers, each at its place."""
     answers = []
     for text, start in raw:
         if text and start >= 0 and context.startswith(text, start):
-            answers.append(Answer(text, start))
+            answers.append(AnswerSpan(text, start))
             continue
         if not options.labelled:  # answers are optional
             continue
@@ -173,7 +173,7 @@ def _placed(
             moved["lost"] += 1
         else:
             moved["moved"] += 1
-            answers.append(Answer(text, place))
+            answers.append(AnswerSpan(text, place))
     if raw and not answers and options.labelled:
         at.refuse(f"the answer {shown(raw[0][0])} of question {shown(id)} does not occur in the context")
     return tuple(answers)
@@ -223,7 +223,7 @@ def _natural(value: Mapping[str, Any], at: At, options: Options) -> Question:
     notes = at.objects(value, "annotations")
     # the offset of each token, separated by single spaces, and of the one after the last
     starts = list(accumulate((len(token) + 1 for token in context.split(" ")), initial=0))
-    answers: dict[Answer, None] = {}
+    answers: dict[AnswerSpan, None] = {}
     yes_or_no: Counter[str] = Counter()
     for note in notes:
         yes_or_no[_yes_no(note, at) or "none"] += 1
@@ -231,7 +231,7 @@ def _natural(value: Mapping[str, Any], at: At, options: Options) -> Question:
             first, end = short.get("start_token"), short.get("end_token")
             if not isinstance(first, int) or not isinstance(end, int) or not 0 <= first < end < len(starts):
                 at.refuse(f"a short answer from token {first} to {end}, but there are {len(starts) - 1}")
-            answers[Answer(context[starts[first] : starts[end] - 1], starts[first])] = None
+            answers[AnswerSpan(context[starts[first] : starts[end] - 1], starts[first])] = None
     either = {answer: count for answer, count in yes_or_no.items() if answer != "none"}
     yes_no = max(either, key=lambda answer: either[answer]) if either else "none"
     impossible = not answers and yes_no == "none"

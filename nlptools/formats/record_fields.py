@@ -21,7 +21,7 @@ from nlptools.files.layout_names import TABLES, named_layout
 from nlptools.formats import examples as kinds
 from nlptools.formats import readers, records
 from nlptools.formats.examples import Place
-from nlptools.formats.lines import Lines, column_number, header_names
+from nlptools.formats.lines import InputLines, column_number, header_names
 from nlptools.formats.reading_options import Options
 
 _LAYOUTS = ("table", "csv", "jsonl", "parquet")
@@ -56,14 +56,14 @@ def read(
         UsageError: a layout that the task does not have, or that is not one of tables and objects.
     """
     if task is None:
-        return _records(Lines(path, errors), names, options)
+        return _records(InputLines(path, errors), names, options)
     return map(of_example, readers.read(task, [path], options, errors))
 
 
 # -- without a task -----------------------------------------------------------------------------------------------------
 
 
-def _records(lines: Lines, names: Collection[str], options: Options) -> Iterator[Record]:
+def _records(lines: InputLines, names: Collection[str], options: Options) -> Iterator[Record]:
     layout = _layout(lines, options)
     if layout in records.OBJECTS:
         for number, value in records.objects(lines, layout):
@@ -76,7 +76,7 @@ def _records(lines: Lines, names: Collection[str], options: Options) -> Iterator
         yield from _rows(lines, records.delimiter_of(layout, options.delimiter), names, options)
 
 
-def _layout(lines: Lines, options: Options) -> str:
+def _layout(lines: InputLines, options: Options) -> str:
     """CSV with `options.delimiter`, else `options.layout` unless it is auto, else by the name of the file, or a first line
     that begins as a JSON object.
     """
@@ -98,7 +98,7 @@ def _columns(options: Options) -> tuple[str | None, str | None]:
     return next(iter(options.text_column), None), options.label_column
 
 
-def _rows(lines: Lines, delimiter: str, names: Collection[str], options: Options) -> Iterator[Record]:
+def _rows(lines: InputLines, delimiter: str, names: Collection[str], options: Options) -> Iterator[Record]:
     rows = records.rows(lines, delimiter)
     first = next(rows, None)
     if first is None:

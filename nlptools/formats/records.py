@@ -20,9 +20,17 @@ from nlptools import configs, messages
 from nlptools.errors import DataError, Unavailable, UsageError, display
 from nlptools.files import line_records, progress, streams
 from nlptools.files.layout_names import TABLES, named_layout
-from nlptools.files.streams import Block
+from nlptools.files.streams import LineBlock
 from nlptools.formats import values
-from nlptools.formats.lines import RETURNS, RETURNS_HINT, Lines, column_numbers, delimiter_hint, header_names, joined
+from nlptools.formats.lines import (
+    RETURNS,
+    RETURNS_HINT,
+    InputLines,
+    column_numbers,
+    delimiter_hint,
+    header_names,
+    joined,
+)
 from nlptools.formats.tables import LABELS, TEXTS
 
 _ROWS = 1024  # of a block
@@ -38,7 +46,7 @@ def delimiter_of(layout: str, delimiter: str | None = None) -> str:
     return configs.delimiter(delimiter) if delimiter else COMMA if layout == "csv" else TABS
 
 
-def rows(lines: Lines, delimiter: str = TABS) -> Iterator[tuple[int, list[str]]]:
+def rows(lines: InputLines, delimiter: str = TABS) -> Iterator[tuple[int, list[str]]]:
     """Number and fields of each record of a table: `TABS`, or of CSV with this delimiter.
 
     CSV may begin with a line such as `sep=;`, which names another delimiter. An empty line is no record of CSV, unless it
@@ -65,7 +73,7 @@ def rows(lines: Lines, delimiter: str = TABS) -> Iterator[tuple[int, list[str]]]
     yield from _csv(lines, (line + "\n" for _, line in source), delimiter, 1 if declared else 0)
 
 
-def _csv(lines: Lines, source: Iterable[str], delimiter: str, before: int) -> Iterator[tuple[int, list[str]]]:
+def _csv(lines: InputLines, source: Iterable[str], delimiter: str, before: int) -> Iterator[tuple[int, list[str]]]:
     """The records of CSV; `before`: the number of lines before the first one."""
     reader = csv.reader(source, strict=True, delimiter=delimiter)
     width = blank = skipped = 0
@@ -96,7 +104,9 @@ def _csv(lines: Lines, source: Iterable[str], delimiter: str, before: int) -> It
     lines.note_skipped(skipped)
 
 
-def objects(lines: Lines, layout: str = "jsonl", delimiter: str | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+def objects(
+    lines: InputLines, layout: str = "jsonl", delimiter: str | None = None
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """Number and value of each record of a file in the layout "jsonl", "csv" or "tsv" with a header, "parquet" or "rte".
 
     Raises:
@@ -129,7 +139,7 @@ def texts(
     errors: str = "strict",
     delimiter: str | None = None,
     header: bool = False,
-) -> Iterator[Block]:
+) -> Iterator[LineBlock]:
     """The texts of files, a line each, in blocks. The suffix of a file says whether it is a table: CSV, Parquet, JSON lines,
     or `.tsv` between tabs; other files are tables with `names`, else lines.
 
@@ -144,12 +154,12 @@ def texts(
                 raise UsageError(f"{display(path)}: expected text or a table, the name says {kind}")
             yield from streams.blocks(path, errors)
             continue
-        block = Block(path, 1, [])
+        block = LineBlock(path, 1, [])
         for number, fields in columns_of(path, names, errors, header, delimiter):
             if len(block.lines) == _ROWS or number != block.start + len(block.lines):
                 if block.lines:
                     yield block
-                block = Block(path, number, [])
+                block = LineBlock(path, number, [])
             several = len(names) > 1
             block.lines.append("\t".join(map(line_records.escape, fields)) if several else _one_line(fields[0]))
         if block.lines:
@@ -180,7 +190,7 @@ def columns_of(
     Raises:
         DataError: no such column, a malformed record, or a number that is not finite; with file and line.
     """
-    lines = Lines(path, errors)
+    lines = InputLines(path, errors)
     kind = named_layout(path)
     keyed = kind in ("parquet", "jsonl") and not delimiter
     table: Iterator[tuple[int, Sequence[Any]]]

@@ -21,7 +21,7 @@ from nlptools.formats.conll import CONLLU, read_columns
 from nlptools.formats.examples import PredicateSentence, TaggedSentence
 from nlptools.formats.layouts import layout_of
 from nlptools.formats.reading_options import Options
-from nlptools.formats.tag_schemes import Span, place_of, tags_of
+from nlptools.formats.tag_schemes import TaggedSpan, place_of, tags_of
 from nlptools.formats.token_lines import Row
 
 _SENSE = len(CONLLU)  # the column of the sense, from 0
@@ -75,7 +75,7 @@ def _tags(
     """IOB2 tags of the arguments of a predicate."""
     heads = [word for word, label in enumerate(labels) if label not in (*_NONE, "V")]
     if options.role_spans == "heads":
-        return tags_of([Span(word, word + 1, labels[word]) for word in heads], len(fields), "iob2")
+        return tags_of([TaggedSpan(word, word + 1, labels[word]) for word in heads], len(fields), "iob2")
     parents = [_parent(sentence, fields, word) for word in range(len(fields))]
     owner = _owners(parents, {predicate, *heads})
     arguments = []
@@ -85,7 +85,7 @@ def _tags(
             start -= 1
         while end < len(fields) and owner[end] == head:
             end += 1
-        arguments.append(Span(start, end, labels[head]))
+        arguments.append(TaggedSpan(start, end, labels[head]))
     return tags_of(arguments, len(fields), "iob2")
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from nlptools.errors import DataError
 from nlptools.formats.examples import Place
-from nlptools.formats.lines import Lines
+from nlptools.formats.lines import InputLines
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class JsonFile:
         InputError, StreamError: see `streams.blocks`.
     """
 
-    def __init__(self, lines: Lines, hint: str | None = None) -> None:
+    def __init__(self, lines: InputLines, hint: str | None = None) -> None:
         self.path = lines.path
         self.text = "\n".join(line for _, line in lines)
         try:
@@ -114,20 +114,20 @@ def walk(file: JsonFile, contexts: bool = True) -> Iterator[tuple[dict[str, Any]
                 yield question, context, at
 
 
-class Question(NamedTuple):
+class GoldAnswers(NamedTuple):
     """The id of a question and the texts of its answers; no answers if the question cannot be answered."""
 
     id: str
     answers: tuple[str, ...]
 
 
-def gold_answers(path: str | Path, errors: str = "strict") -> Iterator[Question]:
+def gold_answers(path: str | Path, errors: str = "strict") -> Iterator[GoldAnswers]:
     """The questions of a file; contexts and places of answers may be missing.
 
     Raises:
         DataError: not JSON, not of the expected form (names the place in the file), or no questions.
     """
-    file = JsonFile(Lines(str(path), errors))
+    file = JsonFile(InputLines(str(path), errors))
     empty = True
     for question, _, at in walk(file, contexts=False):
         id = at.id(question)
@@ -135,7 +135,7 @@ def gold_answers(path: str | Path, errors: str = "strict") -> Iterator[Question]
         texts = [
             At(at.path, at.line, f"{at.name}.answers[{i}]").text(answer, "text") for i, answer in enumerate(answers)
         ]
-        yield Question(id, tuple(texts))
+        yield GoldAnswers(id, tuple(texts))
         empty = False
     if empty:
         At(file.path).refuse("no questions")
@@ -147,7 +147,7 @@ def read_predictions(path: str | Path, errors: str = "strict") -> dict[str, str]
     Raises:
         DataError: not JSON, or not of that form; names the question.
     """
-    file = JsonFile(Lines(str(path), errors))
+    file = JsonFile(InputLines(str(path), errors))
     for id, text in file.root.items():
         if not isinstance(text, str):
             file.at(id).refuse(f"the prediction of question {id!r} is {kind(text)}, expected text")
@@ -160,7 +160,7 @@ def read_no_answer(path: str | Path, errors: str = "strict") -> dict[str, float]
     Raises:
         DataError: not JSON, not of that form, or a number that is not finite; names the question.
     """
-    file = JsonFile(Lines(str(path), errors))
+    file = JsonFile(InputLines(str(path), errors))
     odds = {}
     for id, number in file.root.items():
         if isinstance(number, bool) or not isinstance(number, (int, float)):

@@ -11,7 +11,7 @@ from nlptools.errors import DataError
 from nlptools.files.layout_names import named_layout
 from nlptools.files.line_records import escape, unescape
 from nlptools.formats import records, values
-from nlptools.formats.lines import Lines, column_number, header_names
+from nlptools.formats.lines import InputLines, column_number, header_names
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def read(paths: Sequence[str], column: str, size: int, errors: str = "strict") -
 
 
 def _windows(path: str, column: str, size: int, errors: str, first: bool) -> Iterator[Stimuli]:
-    lines, kind = Lines(path, errors), named_layout(path)
+    lines, kind = InputLines(path, errors), named_layout(path)
     keyed, tabs = kind in ("jsonl", "parquet"), kind != "csv"
     table: Iterator[tuple[int, list[Any]]]
     table = _with_names(records.objects(lines, kind)) if keyed else records.rows(lines, records.delimiter_of(kind))

@@ -46,7 +46,7 @@ UNDECIDED = ("gold_label", "-")  # SNLI's annotators disagreed: no label
 
 
 @dataclass(frozen=True)
-class Table:
+class FieldPlaces:
     """The places of the fields in a line, from 0.
 
     Attributes:
@@ -90,7 +90,9 @@ def known_texts(task: str, options: Options) -> list[tuple[str, ...]]:
     return [names for count in counts(task, options) for names in TEXTS[count]]
 
 
-def table_of(task: str, layout: str, fields: Sequence[str], path: str, options: Options, delimiter: str = "") -> Table:
+def table_of(
+    task: str, layout: str, fields: Sequence[str], path: str, options: Options, delimiter: str = ""
+) -> FieldPlaces:
     """The columns of a file whose first line has `fields`. Raises DataError, UsageError."""
     if layout.startswith(GLUE):
         return _glue(glue_task(layout), layout, fields, path)
@@ -110,7 +112,7 @@ def table_of(task: str, layout: str, fields: Sequence[str], path: str, options: 
     return table
 
 
-def _columns_read(table: Table, width: int, delimiter: str) -> Columns:
+def _columns_read(table: FieldPlaces, width: int, delimiter: str) -> Columns:
     """The columns of a table by name, or by number if they have no names."""
     names = [name.strip() for name in table.header] or [str(number) for number in range(1, width + 2)]
     label = "" if table.label is None else names[table.label]
@@ -145,7 +147,7 @@ def _looks_learned(options: Options) -> bool:
     return options.learned is not None and not options.text_column and options.label_column is None
 
 
-def _as_learned(fields: Sequence[str], path: str, options: Options, delimiter: str) -> Table:
+def _as_learned(fields: Sequence[str], path: str, options: Options, delimiter: str) -> FieldPlaces:
     """The columns of a table without header, from those of the training data.
 
     Raises:
@@ -160,10 +162,10 @@ def _as_learned(fields: Sequence[str], path: str, options: Options, delimiter: s
     if learned.width and (width == learned.width or in_order):
         texts = tuple(tuple(int(number) - 1 for number in group) for group in numbers)
         label = int(learned.label) - 1 if learned.label else None
-        return Table(texts, label, None, count if in_order else max(map(max, texts)) + 1, learned.width)
+        return FieldPlaces(texts, label, None, count if in_order else max(map(max, texts)) + 1, learned.width)
     if width == count and (learned.width or named_layout(path) not in ("csv", "table")):
         places = iter(range(count))
-        return Table(tuple(tuple(islice(places, len(group))) for group in numbers), None, None, count, count)
+        return FieldPlaces(tuple(tuple(islice(places, len(group))) for group in numbers), None, None, count, count)
     names = " and ".join(map(shown, learned.texts))
     known = (
         f"the columns {names} of {learned.width}" if learned.width else f"{names}, which the first line does not name"
@@ -177,7 +179,7 @@ def _as_learned(fields: Sequence[str], path: str, options: Options, delimiter: s
 
 def _columns(
     task: str, fields: Sequence[str], header: tuple[str, ...], path: str, options: Options, delimiter: str
-) -> Table:
+) -> FieldPlaces:
     """The columns: as the options name them, else as the training data or published files do, else the texts in order, then
     the label.
     """
@@ -204,7 +206,7 @@ def _columns(
     rest = tuple(place for place in range(width) if place not in (*chain.from_iterable(texts), label))
     if not texts and label is None and not (header and options.learned is not None):
         count = next((count for count in possible if width > count), possible[-1])
-        return Table(
+        return FieldPlaces(
             tuple((place,) for place in range(count)), count, None, count + options.labelled, count + 1, header
         )
     if not texts and len(rest) not in possible:
@@ -221,21 +223,21 @@ def _columns(
         )
         raise Place(path, 1).error(f"no column of labels{named}", hint)
     needed = [*chain.from_iterable(texts), *([label] if label is not None and options.labelled else [])]
-    return Table(texts, label, first_of(lowered, IDS), max(needed) + 1, None if header else width, header)
+    return FieldPlaces(texts, label, first_of(lowered, IDS), max(needed) + 1, None if header else width, header)
 
 
-def _glue(task: GlueTask, layout: str, fields: Sequence[str], path: str) -> Table:
+def _glue(task: GlueTask, layout: str, fields: Sequence[str], path: str) -> FieldPlaces:
     """The columns of a published GLUE file: training, development or test."""
     if set(task.texts) <= set(fields):
         texts = tuple(map(fields.index, task.texts))
         label = fields.index(task.label) if task.label in fields else None
         id = fields.index(task.id) if task.id in fields else None
-        return Table(
+        return FieldPlaces(
             tuple((place,) for place in texts), label, id, max([*texts, label or 0]) + 1, None, tuple(fields), layout
         )
     if task.numbers and len(fields) == max(task.numbers.values()):
         text, label = (task.numbers[name] - 1 for name in ("text", "label"))
-        return Table(((text,),), label, None, len(fields), len(fields), (), layout)
+        return FieldPlaces(((text,),), label, None, len(fields), len(fields), (), layout)
     expected = " and ".join(task.texts)
     raise Place(path, 1).error(
         f"not a file of {layout}: its first line does not name the columns {expected}",

@@ -18,7 +18,7 @@ from itertools import islice
 
 from nlptools import messages
 from nlptools.errors import display
-from nlptools.formats.lines import Lines
+from nlptools.formats.lines import InputLines
 from nlptools.formats.reading_options import Options, TagColumns, at_spaces
 from nlptools.formats.tag_schemes import is_span_tag
 from nlptools.formats.token_lines import BOUNDARY, DOCSTART
@@ -30,7 +30,7 @@ _PLACEHOLDERS = ("_", "-")  # in the column of the tags, if they are unknown
 _CURE = "--layout lines: a sentence per line; --layout conll: a word per line, in any columns"
 
 
-def recognized(lines: Lines, options: Options, learned: TagColumns) -> str:
+def recognized(lines: InputLines, options: Options, learned: TagColumns) -> str:
     """The layout of a file to predict: conll, conllu or lines.
 
     Raises:
@@ -42,7 +42,7 @@ def recognized(lines: Lines, options: Options, learned: TagColumns) -> str:
     return layout
 
 
-def _of_first_block(lines: Lines, learned: TagColumns) -> str:
+def _of_first_block(lines: InputLines, learned: TagColumns) -> str:
     """The layout by the first block of two or more lines. Raises DataError."""
     rows: list[list[str]] = []
     block, start, ended = (

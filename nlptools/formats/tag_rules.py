@@ -44,7 +44,7 @@ RULES = {
 RULES["bioes"] = RULES["iobes"]
 
 
-class Neighbours(NamedTuple):
+class TagRules(NamedTuple):
     """The rules of a scheme, each as the pairs of neighbours for which it holds."""
 
     start: frozenset[Pair]
@@ -53,10 +53,10 @@ class Neighbours(NamedTuple):
 
 
 @cache
-def neighbours(scheme: str) -> Neighbours:
+def neighbours(scheme: str) -> TagRules:
     """The rules of a scheme in `RULES`."""
     rules = RULES[scheme]
-    return Neighbours(*(frozenset(_pairs(written, rules.prefixes)) for written in rules[1:]))
+    return TagRules(*(frozenset(_pairs(written, rules.prefixes)) for written in rules[1:]))
 
 
 def tags_expected(scheme: str) -> str:

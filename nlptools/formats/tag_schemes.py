@@ -27,7 +27,7 @@ PLAIN = "plain"  # tags that stand for words one by one, such as parts of speech
 _ALSO_CALLED = {"bioes": "iobes", "iob": "iob1", "bio": "iob2"}
 
 
-class Span(NamedTuple):
+class TaggedSpan(NamedTuple):
     """An entity, a chunk or an argument: words `start` to `end` - 1, and its type."""
 
     start: int
@@ -55,18 +55,18 @@ def is_span_tag(tag: str) -> bool:
     return tag == "O" or (len(tag) > 2 and tag[1] == "-" and tag[0] in "BIESLU")
 
 
-def spans(tags: Sequence[str], scheme: str) -> tuple[list[Span], list[int]]:
+def spans(tags: Sequence[str], scheme: str) -> tuple[list[TaggedSpan], list[int]]:
     """The spans of W tags in order, and the words whose tags are broken: in no span though not O. Not for `plain`."""
     rules = neighbours(scheme)
     pairs = [("O", ""), *map(split, tags), ("O", "")]
-    found: list[Span] = []
+    found: list[TaggedSpan] = []
     broken: list[int] = []
     start = -1
     for at, (before, now) in enumerate(pairwise(pairs)):
         same = before[1] == now[1]
         if start >= 0 and (before[0], now[0], same) not in rules.inside:
             if (before[0], now[0], same) in rules.end:
-                found.append(Span(start, at, before[1]))
+                found.append(TaggedSpan(start, at, before[1]))
             else:
                 broken += range(start, at)
             start = -1
@@ -78,7 +78,7 @@ def spans(tags: Sequence[str], scheme: str) -> tuple[list[Span], list[int]]:
     return found, broken
 
 
-def tags_of(found: Iterable[Span], length: int, scheme: str) -> list[str]:
+def tags_of(found: Iterable[TaggedSpan], length: int, scheme: str) -> list[str]:
     """The tags of `length` words with spans that do not overlap."""
     ordered = sorted(found)
     tags = ["O"] * length

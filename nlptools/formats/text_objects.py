@@ -10,7 +10,7 @@ from nlptools import messages
 from nlptools.errors import display, shown
 from nlptools.formats import values
 from nlptools.formats.examples import Columns, TextExample
-from nlptools.formats.lines import Lines, joined, joined_names
+from nlptools.formats.lines import InputLines, joined, joined_names
 from nlptools.formats.reading_options import Options
 from nlptools.formats.tables import IDS, LABELS, TEXTS, UNDECIDED, counts, known_texts
 
@@ -31,7 +31,7 @@ def _keys(names: Iterable[str], value: Mapping[str, Any]) -> set[str]:
 
 
 def object_texts(
-    task: str, objects: Iterable[tuple[int, Mapping[str, Any]]], lines: Lines, options: Options
+    task: str, objects: Iterable[tuple[int, Mapping[str, Any]]], lines: InputLines, options: Options
 ) -> Iterator[TextExample]:
     """The examples of a file of objects; see `texts.read_texts`. Raises DataError."""
     undecided = 0
@@ -68,14 +68,14 @@ def object_texts(
     warn_undecided(lines, undecided)
 
 
-def warn_undecided(lines: Lines, count: int) -> None:
+def warn_undecided(lines: InputLines, count: int) -> None:
     """Warn of examples that were skipped because the annotators disagreed on the label."""
     if count:
         skipped = messages.counted(count, "example")
         messages.warn(f"{display(lines.path)}: skipped {skipped} without an agreed label ('-')")
 
 
-def _label(task: str, raw: Any, key: str, lines: Lines, number: int, options: Options) -> str | None:
+def _label(task: str, raw: Any, key: str, lines: InputLines, number: int, options: Options) -> str | None:
     if isinstance(raw, list) and len(raw) == 1:
         raw = raw[0]
     if isinstance(raw, (list, dict)):
@@ -87,7 +87,7 @@ def _label(task: str, raw: Any, key: str, lines: Lines, number: int, options: Op
     return _spelled(raw, key, lines, number)
 
 
-def _labels(raw: Any, key: str, lines: Lines, number: int, options: Options) -> tuple[str, ...]:
+def _labels(raw: Any, key: str, lines: InputLines, number: int, options: Options) -> tuple[str, ...]:
     if raw is None:
         if options.labelled:
             raise lines.refuse(number, f"no {key!r}", "give an example without classes an empty list")
@@ -100,7 +100,7 @@ def _labels(raw: Any, key: str, lines: Lines, number: int, options: Options) -> 
     return tuple(_spelled(each, key, lines, number) for each in several)
 
 
-def _spelled(raw: Any, key: str, lines: Lines, number: int) -> str:
+def _spelled(raw: Any, key: str, lines: InputLines, number: int) -> str:
     """A label as text. Raises DataError for NaN, infinity and, in a list, null."""
     if raw is None or not values.is_finite(raw):
         hint = "each line of training and validation data needs one"
@@ -113,7 +113,7 @@ def split_labels(text: str, options: Options) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(options.label_separator) if part.strip())
 
 
-def checked_label(task: str, label: str | None, lines: Lines, number: int, options: Options) -> str | None:
+def checked_label(task: str, label: str | None, lines: InputLines, number: int, options: Options) -> str | None:
     """The label, if valid; None if it is missing and labels are optional. Raises DataError."""
     if not label:
         if options.labelled:

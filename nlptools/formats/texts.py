@@ -32,9 +32,9 @@ from nlptools.formats import records
 from nlptools.formats.examples import TextExample
 from nlptools.formats.glue import glue_task
 from nlptools.formats.layouts import layout_of
-from nlptools.formats.lines import Lines, delimiter_hint, joined
+from nlptools.formats.lines import InputLines, delimiter_hint, joined
 from nlptools.formats.reading_options import Options
-from nlptools.formats.tables import Table, names_learned, table_of
+from nlptools.formats.tables import FieldPlaces, names_learned, table_of
 from nlptools.formats.text_objects import checked_label, object_texts, split_labels, text_keys, warn_undecided
 
 _TREC = re.compile(r"(ABBR|DESC|ENTY|HUM|LOC|NUM):(\S+) ")  # no other layout begins like this
@@ -52,7 +52,7 @@ def read_texts(task: str, path: str, options: Options, errors: str = "strict") -
             and `records.objects`.
         UsageError: a layout that the task does not have, or a wrong column.
     """
-    lines = Lines(path, errors)
+    lines = InputLines(path, errors)
     layout, delimiter = recognize(task, lines, options)
     if layout in records.OBJECTS:
         yield from object_texts(task, records.objects(lines, layout), lines, options)
@@ -67,7 +67,7 @@ def read_texts(task: str, path: str, options: Options, errors: str = "strict") -
             yield from _table_rows(task, lines, chain([first], rows), table, options)
 
 
-def recognize(task: str, lines: Lines, options: Options) -> tuple[str, str]:
+def recognize(task: str, lines: InputLines, options: Options) -> tuple[str, str]:
     """The layout of a file, `options.layout` unless it is auto, else by its name and first line; and what is between the
     fields of a table.
 
@@ -118,7 +118,7 @@ def _has_texts(task: str, first: str, options: Options) -> bool:
 
 
 def _table_rows(
-    task: str, lines: Lines, rows: Iterator[tuple[int, list[str]]], table: Table, options: Options
+    task: str, lines: InputLines, rows: Iterator[tuple[int, list[str]]], table: FieldPlaces, options: Options
 ) -> Iterator[TextExample]:
     if options.labelled and table.label is None:
         raise lines.refuse(1, "no column of labels", "use the training or the development file, not the test file")
@@ -143,7 +143,7 @@ def _table_rows(
     warn_undecided(lines, undecided)
 
 
-def _refusal(fields: Sequence[str], table: Table) -> tuple[str, str]:
+def _refusal(fields: Sequence[str], table: FieldPlaces) -> tuple[str, str]:
     """Message and hint for a line that has these fields."""
     count = len(fields)
     expected = str(table.least) if table.most == table.least else f"at least {table.least}"
@@ -160,7 +160,7 @@ def _refusal(fields: Sequence[str], table: Table) -> tuple[str, str]:
 
 
 def _example(
-    task: str, lines: Lines, number: int, fields: Sequence[str], table: Table, options: Options
+    task: str, lines: InputLines, number: int, fields: Sequence[str], table: FieldPlaces, options: Options
 ) -> TextExample:
     label = table.label_of(fields)
     labels: tuple[str, ...] = ()
@@ -178,7 +178,7 @@ def _example(
 # -- TREC -------------------------------------------------------------------------------------------------------------
 
 
-def _trec(lines: Lines, options: Options, fine: bool) -> Iterator[TextExample]:
+def _trec(lines: InputLines, options: Options, fine: bool) -> Iterator[TextExample]:
     for number, line in lines.filled() if options.labelled else lines:
         match = _TREC.match(line)
         if match is None:

@@ -69,10 +69,10 @@ def convert(source: str, target: str, *, force: bool = False, errors: str = "str
 
 
 def _write(source: str, target: str, force: bool, errors: str) -> None:
-    from nlptools.files.streams import Output
+    from nlptools.files.streams import LineWriter
     from nlptools.models.language import arpa
 
-    with Output(target, force=force) as out:
+    with LineWriter(target, force=force) as out:
         loaded = load(source, errors) if is_arpa(source) else bundle.load(source)
         model, vocab = _ngrams(loaded), loaded.tokenizer.vocab
         assert vocab is not None

@@ -16,7 +16,7 @@ from nlptools.configs.scoring import Score
 from nlptools.corpora import token_file
 from nlptools.corpora.token_file import TextCounts
 from nlptools.errors import UsageError, display
-from nlptools.files.streams import Block
+from nlptools.files.streams import LineBlock
 from nlptools.inference.line_score import LineScore, token_name
 from nlptools.inference.perplexity import perplexities, perplexity
 from nlptools.inference.scoring import Stop, document_scores, whole_documents
@@ -92,7 +92,7 @@ def total_of_both(
 
 
 class BidirectionalScorer:
-    """Scores as `inference.language_model.LanguageModel` does; returned by `nlptools.load`.
+    """Scores as `inference.language_model.TextLanguageModel` does; returned by `nlptools.load`.
 
     The log-probability of a word is the mean of those of both directions, which also stand for themselves.
     """
@@ -139,7 +139,7 @@ class BidirectionalScorer:
             f"--per word: {display(str(self.bundle.path))} is bidirectional", hint="--per token, --per line"
         )
 
-    def perplexity(self, blocks: Iterable[Block], settings: Score | None = None) -> dict[str, Any]:
+    def perplexity(self, blocks: Iterable[LineBlock], settings: Score | None = None) -> dict[str, Any]:
         """Perplexities of a text, of the mean of both directions and of each, and the protocol."""
         settings = settings or Score(per="total")
         document, eos = settings.document or self.bundle.document, self.bundle.eos

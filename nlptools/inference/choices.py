@@ -20,7 +20,7 @@ from nlptools.formats import values
 from nlptools.formats.choices import PROMPT, read_records
 from nlptools.formats.examples import Choice
 from nlptools.formats.reading_options import Options
-from nlptools.inference.language_model import LanguageModel
+from nlptools.inference.language_model import TextLanguageModel
 from nlptools.inference.likelihoods import Likelihood
 
 WINDOW = 512  # records that are scored at a time
@@ -72,7 +72,7 @@ class ChoiceScorer:
         by: the same for the records with each value of the column `Score.by`.
     """
 
-    def __init__(self, model: LanguageModel, settings: Score) -> None:
+    def __init__(self, model: TextLanguageModel, settings: Score) -> None:
         self.model, self.settings, self.accuracy = model, settings, Accuracy()
         self.by: dict[str, Accuracy] = {}
 
@@ -82,7 +82,7 @@ class ChoiceScorer:
         """The JSON objects of the records of some files, some at a time; see `_object`.
 
         Raises:
-            DataError: see `formats.choices.read_choices` and `LanguageModel.likelihoods`.
+            DataError: see `formats.choices.read_choices` and `TextLanguageModel.likelihoods`.
         """
         options = Options(labelled=False)
         for name in names:

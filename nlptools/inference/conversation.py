@@ -9,7 +9,7 @@ from nlptools import messages
 from nlptools.configs.chat import Chat
 from nlptools.errors import DataError
 from nlptools.inference.generation.generated import Generated
-from nlptools.inference.language_model import LanguageModel
+from nlptools.inference.language_model import TextLanguageModel
 from nlptools.text import chat_templates
 
 
@@ -20,7 +20,9 @@ class Conversation:
         history: "role" and "content" of each message.
     """
 
-    def __init__(self, model: LanguageModel, template: chat_templates.Conversation, settings: Chat, seed: int) -> None:
+    def __init__(
+        self, model: TextLanguageModel, template: chat_templates.Conversation, settings: Chat, seed: int
+    ) -> None:
         """Args:
         template: makes a text of messages.
         seed: of the whole conversation; every answer has random numbers of its own.

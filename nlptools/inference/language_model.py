@@ -19,15 +19,15 @@ from nlptools.configs.generation import Generate
 from nlptools.configs.scoring import Score
 from nlptools.corpora import token_file
 from nlptools.errors import DataError, shown
-from nlptools.files.streams import Block
+from nlptools.files.streams import LineBlock
 from nlptools.formats.examples import Place
 from nlptools.inference import adaptation, likelihoods, scoring
 from nlptools.inference.generation import automaton, decoding
 from nlptools.inference.generation.continuation import limit, readable
 from nlptools.inference.generation.generated import Generated, as_text, continuation_text, text_ids
 from nlptools.inference.generation.matching import Spelling, TextConstraint
-from nlptools.inference.generation.pieces import OnText, Pieces
-from nlptools.inference.generation.requests import Request
+from nlptools.inference.generation.pieces import OnText, PieceSpeller
+from nlptools.inference.generation.requests import CompletionRequest
 from nlptools.inference.generation.stop_texts import TextWatch
 from nlptools.inference.likelihoods import Likelihood
 from nlptools.inference.line_score import LineScore, token_name
@@ -40,7 +40,7 @@ from nlptools.text.text_boundaries import started
 from nlptools.text.unknown import UnknownTokens
 
 
-class LanguageModel:
+class TextLanguageModel:
     """See the module's docstring; returned by `nlptools.load`."""
 
     def __init__(self, loaded: bundle.Bundle, backend: Backend) -> None:
@@ -175,7 +175,7 @@ class LanguageModel:
         return self._started(context), whole[len(context) :]
 
     @torch.inference_mode()
-    def perplexity(self, blocks: Iterable[Block], settings: Score | None = None) -> dict[str, Any]:
+    def perplexity(self, blocks: Iterable[LineBlock], settings: Score | None = None) -> dict[str, Any]:
         """Perplexities of a text, and the protocol: which tokens count, in which context, unknown words included."""
         settings = settings or Score(per="total")
         eos, document = self.bundle.eos, settings.document or self.bundle.document
@@ -216,7 +216,7 @@ class LanguageModel:
         return {**scoring.describe_context(self.model.max_context, settings), **adaptation.describe(settings)}
 
     @torch.inference_mode()
-    def measured(self, blocks: Iterable[Block], settings: Score, measure: Measure) -> np.ndarray:
+    def measured(self, blocks: Iterable[LineBlock], settings: Score, measure: Measure) -> np.ndarray:
         """(T,) or (T, K): what a measure returns for each token of a text that is scored as by `perplexity`."""
         eos, document = self.bundle.eos, settings.document or self.bundle.document
         encoded = token_file.encode(blocks, self.unknown, eos, document, self.backend.threads)
@@ -257,7 +257,7 @@ class LanguageModel:
 
     def answer(
         self,
-        requests: Sequence[Request],
+        requests: Sequence[CompletionRequest],
         *,
         seed: int = 1,
         first: int = 0,
@@ -347,8 +347,8 @@ class LanguageModel:
         ]
 
     @cached_property
-    def _pieces(self) -> Pieces:
-        return Pieces(self.bundle, self.model, self.backend)
+    def _pieces(self) -> PieceSpeller:
+        return PieceSpeller(self.bundle, self.model, self.backend)
 
     @cached_property
     def _spelling(self) -> Spelling:
@@ -372,7 +372,7 @@ class LanguageModel:
         """Raise DataError, with both numbers, for a prompt that is longer than the context; `what` is a name for it."""
         self._check_length(len(self._started(self._encoded(prompt))), settings, what)
 
-    def check_request(self, asked: Request) -> None:
+    def check_request(self, asked: CompletionRequest) -> None:
         """Raise DataError for a prompt that is longer than the context, with `strict`, and what `automaton.check` raises."""
         if asked.settings.strict:
             self.check_prompt(asked.prompt if asked.ids is None else asked.ids, asked.settings)

@@ -18,7 +18,7 @@ from nlptools import messages
 from nlptools.batches.packing import by_length
 from nlptools.compute.backend import Backend
 from nlptools.compute.kernels.cross_entropy import log_sum_exp
-from nlptools.configs import LARGEST
+from nlptools.configs.units import LARGEST
 from nlptools.inference.generation.continuation import padded, read
 from nlptools.models.contract import LanguageModel
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from nlptools.configs.scoring import Score
-from nlptools.files.streams import Block
+from nlptools.files.streams import LineBlock
 from nlptools.inference.words import WordScore
 from nlptools.text.unknown import UnknownTokens
 from nlptools.text.vocab import Vocab
@@ -44,7 +44,7 @@ class Scorer(Protocol):
     def words(self, lines: Sequence[str], settings: Score) -> list[WordScore]:
         """The surprisals of the words of each line."""
 
-    def perplexity(self, blocks: Iterable[Block], settings: Score | None = None) -> dict[str, Any]:
+    def perplexity(self, blocks: Iterable[LineBlock], settings: Score | None = None) -> dict[str, Any]:
         """Perplexities of a text, and the protocol."""
 
 

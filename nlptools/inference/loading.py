@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from nlptools.inference.bidirectional import BidirectionalScorer
     from nlptools.inference.embedding.contract import Embedder
     from nlptools.inference.embedding.sentence_steps import SentenceSteps
-    from nlptools.inference.language_model import LanguageModel
+    from nlptools.inference.language_model import TextLanguageModel
     from nlptools.inference.masked_scoring import MaskedScorer
     from nlptools.inference.ngram_scorer import NGramScorer
     from nlptools.inference.prediction import PairPredictor, Predictor
     from nlptools.inference.translation import Translator
 
     AnyUse = (
-        LanguageModel
+        TextLanguageModel
         | NGramScorer
         | BidirectionalScorer
         | MaskedScorer
@@ -110,11 +110,11 @@ def open_model(path: str | Path, errors: str = "strict") -> Opened:
 @overload
 def load(
     path: str | Path, *others: str | Path, settings: Generate, **where: Unpack[Where]
-) -> LanguageModel | Translator: ...
+) -> TextLanguageModel | Translator: ...
 @overload
 def load(
     path: str | Path, *others: str | Path, settings: Score, **where: Unpack[Where]
-) -> LanguageModel | NGramScorer | BidirectionalScorer | MaskedScorer: ...
+) -> TextLanguageModel | NGramScorer | BidirectionalScorer | MaskedScorer: ...
 @overload
 def load(path: str | Path, *, settings: Embed, words: EmbedWords | None = ..., **where: Unpack[Where]) -> Embedder: ...
 @overload
@@ -124,7 +124,7 @@ def load(
 @overload
 def load(
     path: str | Path, *others: str | Path, settings: None = ..., **where: Unpack[Where]
-) -> LanguageModel | NGramScorer | Translator | Predictor | Embedder: ...
+) -> TextLanguageModel | NGramScorer | Translator | Predictor | Embedder: ...
 def load(
     path: str | Path,
     *others: str | Path,
@@ -142,9 +142,9 @@ def load(
     `path` is a directory of nlptools, Hugging Face or sentence-transformers, the name of a model in the local Hugging Face
     cache, an ARPA file, or a file or directory of word vectors. The class of `settings` selects the use:
 
-    * `Score`: a `LanguageModel`, `NGramScorer` or `BidirectionalScorer`; `others` are mixed with it. With `masked`, a
+    * `Score`: a `TextLanguageModel`, `NGramScorer` or `BidirectionalScorer`; `others` are mixed with it. With `masked`, a
       `MaskedScorer` for an encoder. Its `memory_length` applies from here on;
-    * `Generate`: a `LanguageModel`, or a `Translator` for an encoder-decoder; `others` join it as an ensemble;
+    * `Generate`: a `TextLanguageModel`, or a `Translator` for an encoder-decoder; `others` join it as an ensemble;
     * `Embed`: a `TextEmbedder` for an encoder or a language model, a `WordEmbedder` for word vectors;
     * `Predict`: a `Predictor` for a model with a task head, a `PairPredictor` for an encoder-decoder.
 
@@ -189,7 +189,7 @@ def load(
 
 def _in_8_bits(
     paths: list[str | Path], settings: Generate | Score, compute: Compute, errors: str
-) -> LanguageModel | NGramScorer | BidirectionalScorer | MaskedScorer | Translator:
+) -> TextLanguageModel | NGramScorer | BidirectionalScorer | MaskedScorer | Translator:
     """As `load`, with rounded weights, see `quantization.quantize`."""
     from nlptools.inference.quantization import quantize
 
@@ -207,7 +207,7 @@ def _refuse_features(opened: Opened) -> None:
 
 def _scorer(
     paths: list[str | Path], settings: object, compute: Compute, errors: str
-) -> LanguageModel | NGramScorer | BidirectionalScorer | MaskedScorer | Translator:
+) -> TextLanguageModel | NGramScorer | BidirectionalScorer | MaskedScorer | Translator:
     """A model that scores text, or a mixture for any use. Raises UsageError for one that cannot."""
     mixed = len(paths) > 1 or mixture_directory.is_saved(paths[0])
     if isinstance(settings, Score):
@@ -235,7 +235,7 @@ def _scorer(
     return _generator(opened, compute)
 
 
-def _ngram_model(opened: list[Opened], settings: object, compute: Compute) -> LanguageModel | NGramScorer:
+def _ngram_model(opened: list[Opened], settings: object, compute: Compute) -> TextLanguageModel | NGramScorer:
     """An n-gram model that scores, without PyTorch, or generates. Raises UsageError for other uses."""
     loaded = opened[0].bundle
     if isinstance(settings, (Embed, Predict)) or len(opened) > 1:
@@ -247,11 +247,11 @@ def _ngram_model(opened: list[Opened], settings: object, compute: Compute) -> La
 
         return NGramScorer(loaded, model)
     from nlptools.compute.backend import Backend
-    from nlptools.inference.language_model import LanguageModel
+    from nlptools.inference.language_model import TextLanguageModel
     from nlptools.models.language.ngram_decoder import NGramDecoder
 
     decoder: Any = NGramDecoder(model, loaded.eos)
-    return LanguageModel(replace(loaded, model=decoder), Backend.detect(replace(compute, device="cpu")))
+    return TextLanguageModel(replace(loaded, model=decoder), Backend.detect(replace(compute, device="cpu")))
 
 
 def _bidirectional_scorer(loaded: bundle.Bundle, settings: Score, compute: Compute) -> BidirectionalScorer:
@@ -275,7 +275,9 @@ def _set_memory(length: int, *bundles: bundle.Bundle) -> None:
         model.config = replace(model.config, inference_memory=length)
 
 
-def _mixture(paths: list[str | Path], settings: object, compute: Compute, errors: str) -> LanguageModel | NGramScorer:
+def _mixture(
+    paths: list[str | Path], settings: object, compute: Compute, errors: str
+) -> TextLanguageModel | NGramScorer:
     """A mixture: a saved one, or of several models. Raises UsageError for other uses than scoring and generation."""
     from nlptools.inference.mixture import NGramMixtureScorer, parts_of
 
@@ -362,7 +364,7 @@ def _predictor(
     return Predictor(opened.bundle, backend.Backend.detect(compute), settings, files)
 
 
-def _generator(opened: list[Opened], compute: Compute) -> LanguageModel | Translator:
+def _generator(opened: list[Opened], compute: Compute) -> TextLanguageModel | Translator:
     """The model that scores and generates text. Raises UsageError for one that cannot."""
     from nlptools.compute.backend import Backend
 
@@ -386,11 +388,11 @@ def _generator(opened: list[Opened], compute: Compute) -> LanguageModel | Transl
             f"{display(str(opened[1].path))}: only encoder-decoders form an ensemble",
             hint="score --with --save makes a mixture of language models, which generate takes",
         )
-    from nlptools.inference.language_model import LanguageModel
+    from nlptools.inference.language_model import TextLanguageModel
 
     if opened[0].bundle.family == registry.BIDIRECTIONAL:
         from nlptools.inference.bidirectional import forward_half
 
         half: Any = forward_half(opened[0].bundle)
-        return LanguageModel(replace(opened[0].bundle, model=half), backend)
-    return LanguageModel(opened[0].bundle, backend)
+        return TextLanguageModel(replace(opened[0].bundle, model=half), backend)
+    return TextLanguageModel(opened[0].bundle, backend)

@@ -23,7 +23,7 @@ from nlptools.configs.scoring import Score
 from nlptools.corpora.token_file import TextCounts, text_counts
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import streams
-from nlptools.files.streams import Block
+from nlptools.files.streams import LineBlock
 from nlptools.inference.line_score import LineScore, token_name
 from nlptools.inference.perplexity import perplexities
 from nlptools.inference.token_details import TokenDetails
@@ -95,7 +95,7 @@ class MaskedScorer:
         rows, details = self._scores(lines, settings, words.wanted)
         return [words.scores(line, row, ids) for line, row, ids in zip(lines, details, rows, strict=True)]
 
-    def perplexity(self, blocks: Iterable[Block], settings: Score | None = None) -> dict[str, Any]:
+    def perplexity(self, blocks: Iterable[LineBlock], settings: Score | None = None) -> dict[str, Any]:
         """Pseudo-perplexities of a text whose lines are scored one by one, and the protocol."""
         settings = settings or Score(per="total", masked="pll")
         total, counts = 0.0, TextCounts()

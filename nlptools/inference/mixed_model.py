@@ -13,9 +13,9 @@ from torch import Tensor
 from nlptools.compute.backend import Backend
 from nlptools.configs.scoring import Score
 from nlptools.errors import BundleError, UsageError, display
-from nlptools.files.streams import Block
+from nlptools.files.streams import LineBlock
 from nlptools.inference import adaptation
-from nlptools.inference.language_model import LanguageModel
+from nlptools.inference.language_model import TextLanguageModel
 from nlptools.inference.mixture import Parts, SameTokens
 from nlptools.layers.output import Measure, OutputHead
 from nlptools.models import registry
@@ -23,8 +23,8 @@ from nlptools.models.language.mixture import LARGEST, Mixture, MixtureHead
 from nlptools.models.language.ngram_decoder import NGramDecoder
 
 
-class MixedLanguageModel(LanguageModel):
-    """A `LanguageModel` with the tokens of its main model."""
+class MixedLanguageModel(TextLanguageModel):
+    """A `TextLanguageModel` with the tokens of its main model."""
 
     def __init__(self, parts: Parts, backend: Backend) -> None:
         models = [_module(each) for each in parts.bundles]
@@ -42,14 +42,14 @@ class MixedLanguageModel(LanguageModel):
         """Replace the weights."""
         self.mixture.set_weights(weights)
 
-    def part_scores(self, blocks: Iterable[Block], settings: Score) -> NDArray[np.float64]:
+    def part_scores(self, blocks: Iterable[LineBlock], settings: Score) -> NDArray[np.float64]:
         """(T, K) the log-probability of each token of a text by each model, in nats; with the cache that `settings` asks for."""
         cached = CachedPart(self._neural(), adaptation.NeuralCache.of(settings)) if settings.cache else None
         measure = _part_scores if cached is None else cached.part_scores
         return self.measured(blocks, settings, measure).astype(np.float64)
 
     def cache_grid(self, size: int, factors: Sequence[float]) -> Measure:
-        """See `LanguageModel.cache_grid`; of the neural part."""
+        """See `TextLanguageModel.cache_grid`; of the neural part."""
         grid, place = adaptation.CacheGrid(size, factors), self._neural()
 
         def measure(head: OutputHead, hidden_ND: Tensor, targets_N: Tensor) -> Tensor:

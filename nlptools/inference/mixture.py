@@ -14,11 +14,11 @@ from nlptools import bundle, messages
 from nlptools.configs.scoring import Score
 from nlptools.corpora import token_file
 from nlptools.errors import DataError, UsageError, display, shown
-from nlptools.files.streams import Block
+from nlptools.files.streams import LineBlock
 from nlptools.inference.ngram_scorer import NGramScorer, sentences
 from nlptools.inference.perplexity import perplexity
 from nlptools.models import registry
-from nlptools.models.language.alignment import Alignment, Tokens, align
+from nlptools.models.language.alignment import TokenAlignment, Tokens, align
 from nlptools.models.language.ngram_mixture import NGramMixture, interpolated
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.flat_ids import flat_ids
@@ -32,7 +32,7 @@ class Parts:
     """The models of a mixture; the first one is the main model, whose tokens the mixture has."""
 
     bundles: tuple[bundle.Bundle, ...]
-    alignments: tuple[Alignment, ...]
+    alignments: tuple[TokenAlignment, ...]
     weights: tuple[float, ...]
 
     @property
@@ -66,7 +66,7 @@ def parts_of(bundles: Sequence[bundle.Bundle], weights: Sequence[float] | None) 
     main, *others = [_tokens(each) for each in bundles]
     parts = Parts(
         tuple(bundles),
-        (Alignment.identity(main), *(align(main, other) for other in others)),
+        (TokenAlignment.identity(main), *(align(main, other) for other in others)),
         tuple(weights or [1 / len(bundles)] * len(bundles)),
     )
     for name, alignment in zip(parts.names[1:], parts.alignments[1:], strict=True):
@@ -111,7 +111,7 @@ class SameTokens(UnknownTokens):
                 self._refuse(lines, name, tokenizer, alignment)
         return super().count(lines, flat)
 
-    def _refuse(self, lines: Sequence[str], name: str, tokenizer: Any, alignment: Alignment) -> None:
+    def _refuse(self, lines: Sequence[str], name: str, tokenizer: Any, alignment: TokenAlignment) -> None:
         for line in lines:
             main, other = (np.array(each.encode(line), np.int64) for each in (self.tokenizer, tokenizer))
             if alignment.differs(main, other):
@@ -149,7 +149,7 @@ class NGramMixtureScorer(NGramScorer):
         """Replace the weights."""
         self.mixture.set_weights(weights)
 
-    def part_scores(self, blocks: Iterable[Block], settings: Score) -> NDArray[np.float64]:
+    def part_scores(self, blocks: Iterable[LineBlock], settings: Score) -> NDArray[np.float64]:
         """(T, K) the log-probability of each token of a text by each model, in nats."""
         document, eos = settings.document or self.bundle.document, self.bundle.eos
         encoded = token_file.encode(blocks, self.unknown, eos, document, 1)
@@ -158,7 +158,7 @@ class NGramMixtureScorer(NGramScorer):
         scores: NDArray[np.float64] = self.mixture.part_scores(words)[words != self.mixture.config.bos] * _NATS
         return scores
 
-    def perplexity(self, blocks: Iterable[Block], settings: Score | None = None) -> dict[str, Any]:
+    def perplexity(self, blocks: Iterable[LineBlock], settings: Score | None = None) -> dict[str, Any]:
         """See `NGramScorer.perplexity`."""
         result = super().perplexity(blocks, settings)
         result["protocol"] |= self.parts.describe(self.weights)
@@ -179,7 +179,7 @@ class Mixed(Protocol):
     def weights(self) -> list[float]:
         """Of the models."""
 
-    def part_scores(self, blocks: Iterable[Block], settings: Score) -> NDArray[np.float64]:
+    def part_scores(self, blocks: Iterable[LineBlock], settings: Score) -> NDArray[np.float64]:
         """(T, K) the log-probability of each token of a text by each model, in nats."""
 
     def set_weights(self, weights: Sequence[float]) -> None:
@@ -210,7 +210,7 @@ def best_weights(log_probs: NDArray[np.float64], most: int = 1000) -> NDArray[np
     return total
 
 
-def tune_weights(mixed: Mixed, blocks: Iterable[Block], settings: Score, name: str) -> None:
+def tune_weights(mixed: Mixed, blocks: Iterable[LineBlock], settings: Score, name: str) -> None:
     """Set the best weights for a held-out text, and report them and the perplexities. Raises DataError for an empty text."""
     scores = mixed.part_scores(blocks, settings)
     if not len(scores):

@@ -16,7 +16,7 @@ from nlptools.configs.scoring import Score
 from nlptools.corpora import token_file
 from nlptools.corpora.token_file import TextCounts
 from nlptools.errors import UsageError
-from nlptools.files.streams import Block
+from nlptools.files.streams import LineBlock
 from nlptools.inference.line_score import LineScore, token_name
 from nlptools.inference.perplexity import perplexities
 from nlptools.inference.words import (
@@ -39,7 +39,7 @@ _NATS = math.log(10)  # of a log10
 
 
 class NGramScorer:
-    """Scores as `inference.language_model.LanguageModel` does; returned by `nlptools.load`."""
+    """Scores as `inference.language_model.TextLanguageModel` does; returned by `nlptools.load`."""
 
     def __init__(self, loaded: bundle.Bundle, model: NGrams) -> None:
         assert loaded.tokenizer.vocab is not None
@@ -122,7 +122,7 @@ class NGramScorer:
         flat, lengths = flat_ids(tokenizer.encode_lines(lines))
         return np.insert(flat, np.cumsum(lengths), eos), np.cumsum(lengths + 1) - 1
 
-    def perplexity(self, blocks: Iterable[Block], settings: Score | None = None) -> dict[str, Any]:
+    def perplexity(self, blocks: Iterable[LineBlock], settings: Score | None = None) -> dict[str, Any]:
         """Perplexities of a text, and the protocol: which tokens count, in which context, unknown words included."""
         settings = settings or Score(per="total")
         if not settings.eos:

@@ -30,7 +30,7 @@ class Solved:
     completion: str
 
 
-class Prompts:
+class PromptBuilder:
     """Turns records into prompts.
 
     Raises:

@@ -9,7 +9,7 @@ from nlptools import messages
 from nlptools.compute.kernels import int8
 from nlptools.configs.scoring import Score
 from nlptools.errors import Unavailable, UsageError
-from nlptools.inference.language_model import LanguageModel
+from nlptools.inference.language_model import TextLanguageModel
 from nlptools.inference.perplexity import perplexity
 from nlptools.layers import quantized
 
@@ -23,7 +23,7 @@ def quantize(loaded: Any) -> None:
         UsageError: it is no language model, or one without layers to round: n-grams, a mixture.
         Unavailable: it is not on a CPU, or there are no such products for this processor.
     """
-    if type(loaded) is not LanguageModel or not quantized.quantizable(loaded.model):
+    if type(loaded) is not TextLanguageModel or not quantized.quantizable(loaded.model):
         raise UsageError("--quantize int8 needs a neural language model, and no mixture")
     if loaded.backend.device.type != "cpu":
         raise Unavailable(f"--quantize int8 needs a CPU, not {loaded.backend.device}", hint="use --device cpu")
@@ -35,7 +35,7 @@ def quantize(loaded: Any) -> None:
 def quantize_and_measure(loaded: Any, prompts: Sequence[str]) -> None:
     """As `quantize`; a note says which perplexity the beginning of the prompts has with the weights as they were, and now."""
     texts = _beginning(prompts)
-    measures = isinstance(loaded, LanguageModel) and bool(texts)
+    measures = isinstance(loaded, TextLanguageModel) and bool(texts)
     before = _perplexity(loaded, texts) if measures else (0.0, 0)
     quantize(loaded)
     after, tokens = _perplexity(loaded, texts) if measures else (0.0, 0)
@@ -58,7 +58,7 @@ def _beginning(prompts: Sequence[str]) -> list[str]:
     return texts
 
 
-def _perplexity(loaded: LanguageModel, texts: Sequence[str]) -> tuple[float, int]:
+def _perplexity(loaded: TextLanguageModel, texts: Sequence[str]) -> tuple[float, int]:
     """The perplexity per token of some texts, each by itself, and their number of tokens, without ends of text."""
     rows = loaded.totals(texts, Score(eos=False))
     tokens = sum(count for _, count in rows)

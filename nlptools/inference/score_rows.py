@@ -9,13 +9,13 @@ from dataclasses import replace
 
 from nlptools.configs.scoring import Score
 from nlptools.files.line_records import escape
-from nlptools.files.streams import Block
+from nlptools.files.streams import LineBlock
 from nlptools.formats.stimuli import Stimuli
 from nlptools.inference.line_score import LineScore, Scorer, Total
 from nlptools.inference.words import WordScore
 
 
-def rows(model: Scorer, block: Block, settings: Score) -> Iterator[str]:
+def rows(model: Scorer, block: LineBlock, settings: Score) -> Iterator[str]:
     """The output for the lines of a block."""
     if settings.per == "line":
         return _lines(model, block, settings)
@@ -28,7 +28,7 @@ def rows(model: Scorer, block: Block, settings: Score) -> Iterator[str]:
     return _word_rows(words, settings)
 
 
-def _lines(model: Scorer, block: Block, settings: Score) -> Iterator[str]:
+def _lines(model: Scorer, block: LineBlock, settings: Score) -> Iterator[str]:
     totals = model.totals(block.lines, settings)
     return (_object(dict(zip(_TOTAL, total))) for total in totals) if settings.json else map(_total, totals)
 

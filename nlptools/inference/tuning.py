@@ -11,14 +11,14 @@ import numpy as np
 from nlptools import messages
 from nlptools.configs.scoring import Score
 from nlptools.errors import DataError, UsageError, display
-from nlptools.files.streams import Block
+from nlptools.files.streams import LineBlock
 from nlptools.inference.mixture import Mixed, best_weights, tune_weights
 from nlptools.inference.perplexity import perplexity
 
 FACTORS = (0.0, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)  # of the products of hidden states in a cache
 
 
-def tune(model: Any, read: Callable[[], Iterable[Block]], settings: Score, name: str) -> Score:
+def tune(model: Any, read: Callable[[], Iterable[LineBlock]], settings: Score, name: str) -> Score:
     """Choose what is best for a held-out text, and report it: the settings of a cache, then the weights of a mixture.
 
     Args:
@@ -46,7 +46,7 @@ def tune(model: Any, read: Callable[[], Iterable[Block]], settings: Score, name:
     return settings
 
 
-def _tune_cache(model: Any, blocks: Iterable[Block], settings: Score, name: str) -> Score:
+def _tune_cache(model: Any, blocks: Iterable[LineBlock], settings: Score, name: str) -> Score:
     """The settings with the weight and the factor of the cache that give a text the highest probability.
 
     For each of some factors, the weight by expectation maximization.

@@ -88,20 +88,20 @@ class SelfAttention(nn.Module):
         return (weights(query, key, mask) @ value).transpose(1, 2).reshape(x.shape)
 
 
-class Source:
+class SourceMemory:
     """What the layers of a decoder attend to: keys and values of each layer, once for all hypotheses of a source."""
 
     def __init__(self, layers: list[Tensor], mask: Tensor | None) -> None:
         self.layers = layers  # each (B, S, 2, H, K); see `CrossAttention.project` for their order in memory
         self.mask = mask  # (B, 1, 1, S), True = real; None: all of it
 
-    def select(self, inputs: Tensor) -> Source:
+    def select(self, inputs: Tensor) -> SourceMemory:
         """A choice of the sources; for decoding."""
         if all_in_order(inputs, len(self.layers[0])):
             return self
         mask = None if self.mask is None else self.mask[inputs]
         layers = (layer.permute(2, 0, 3, 1, 4).index_select(1, inputs).permute(1, 3, 0, 2, 4) for layer in self.layers)
-        return Source(list(layers), mask)
+        return SourceMemory(list(layers), mask)
 
 
 class CrossAttention(nn.Module):
@@ -128,16 +128,16 @@ class CrossAttention(nn.Module):
         by_head = by_head.float().contiguous() if memory.device.type == "cpu" else by_head.contiguous()
         return by_head.permute(1, 3, 0, 2, 4)
 
-    def forward(self, x: Tensor, layer: int, source: Source) -> Tensor:
+    def forward(self, x: Tensor, layer: int, source: SourceMemory) -> Tensor:
         """(B, T, D) -> (B, T, D); see `heads`."""
         return self.output(self.heads(x, layer, source))
 
-    def heads(self, x: Tensor, layer: int, source: Source) -> Tensor:
+    def heads(self, x: Tensor, layer: int, source: SourceMemory) -> Tensor:
         """(B, T, D) -> (B, T, D); `layer` is the number of this layer in the decoder."""
         query_BTHK: Tensor = self.query(x).view(*x.shape[:2], self.num_heads, self.head_size)
         return cross_attention(query_BTHK, source.layers[layer], source.mask, self.dropout if self.training else 0.0)
 
-    def weights(self, x: Tensor, layer: int, source: Source) -> Tensor:
+    def weights(self, x: Tensor, layer: int, source: SourceMemory) -> Tensor:
         """How much each position attends to each of the source, mean over the heads: (B, T, S), float32."""
         query_BTHK: Tensor = self.query(x).view(*x.shape[:2], self.num_heads, self.head_size).float()
         key_BSHK = source.layers[layer][:, :, 0].float()

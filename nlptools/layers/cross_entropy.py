@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from nlptools.compute.kernels.cross_entropy import CrossEntropy, LogProbabilities, RDrop, chunk_rows, log_sum_exp
+from nlptools.compute.kernels.cross_entropy import ChosenLogProbabilities, CrossEntropy, RDrop, chunk_rows, log_sum_exp
 from nlptools.compute.kernels.linear import linear
 
 Multiply = Callable[[Tensor, Tensor, Tensor | None], Tensor]  # x (N, E), weight (V, E) and bias (V,) or None -> (N, V)
@@ -94,5 +94,5 @@ def chosen_log_probabilities(
 ) -> tuple[Tensor, Tensor]:
     """See `output.OutputHead.chosen_log_probabilities`."""
     arguments = hidden_ND, weight_VD, bias_V, targets_N, vocab_size, never
-    out: tuple[Tensor, Tensor] = LogProbabilities.apply(*arguments)  # type: ignore[no-untyped-call]
+    out: tuple[Tensor, Tensor] = ChosenLogProbabilities.apply(*arguments)  # type: ignore[no-untyped-call]
     return out

@@ -20,7 +20,7 @@ from nlptools.layers.attention import SelfAttention
 
 
 @dataclass(frozen=True)
-class Group:
+class EqualLengths:
     """Consecutive sequences of equal length."""
 
     start: int  # row of the first token
@@ -37,7 +37,7 @@ class Group:
         return x[self.start : self.end].view(self.count, self.length, *x.shape[1:])
 
 
-def heads(attention: SelfAttention, x: Tensor, groups: Sequence[Group]) -> Tensor:
+def heads(attention: SelfAttention, x: Tensor, groups: Sequence[EqualLengths]) -> Tensor:
     """(N, D) -> (N, D): as `SelfAttention.heads`; each position attends to all of its sequence."""
     qkv_N3HK = attention.query_key_value(x).view(len(x), 3, attention.num_heads, attention.head_size)
     out = torch.empty_like(x)
@@ -47,7 +47,7 @@ def heads(attention: SelfAttention, x: Tensor, groups: Sequence[Group]) -> Tenso
     return out
 
 
-def first_heads(attention: SelfAttention, x: Tensor, groups: Sequence[Group]) -> Tensor:
+def first_heads(attention: SelfAttention, x: Tensor, groups: Sequence[EqualLengths]) -> Tensor:
     """(N, D) -> (B, D): as `heads`, for the first position of each sequence alone."""
     qkv_N3HK = attention.query_key_value(x).view(len(x), 3, attention.num_heads, attention.head_size)
     out = []
@@ -57,7 +57,7 @@ def first_heads(attention: SelfAttention, x: Tensor, groups: Sequence[Group]) ->
     return torch.cat(out)
 
 
-def first_rows(x: Tensor, groups: Sequence[Group]) -> Tensor:
+def first_rows(x: Tensor, groups: Sequence[EqualLengths]) -> Tensor:
     """(N, D) -> (B, D): the first position of each sequence."""
     return torch.cat([x[group.start : group.end : group.length] for group in groups])
 
@@ -84,7 +84,7 @@ def unpacked(ids: Tensor, segments: Tensor) -> tuple[Tensor, tuple[Tensor, Tenso
 
 
 def by_group(
-    states: Callable[[Tensor], Sequence[Tensor]], ids: Tensor, groups: Sequence[Group], layers: range
+    states: Callable[[Tensor], Sequence[Tensor]], ids: Tensor, groups: Sequence[EqualLengths], layers: range
 ) -> list[Tensor]:
     """The hidden states (N, D) of each of `layers`, by a model that takes sequences of one length at a time.
 
@@ -100,7 +100,7 @@ def by_group(
     return [torch.cat(part) for part in parts]
 
 
-def pool(hidden: Tensor, groups: Sequence[Group], kinds: Sequence[str], skips: Sequence[int]) -> Tensor:
+def pool(hidden: Tensor, groups: Sequence[EqualLengths], kinds: Sequence[str], skips: Sequence[int]) -> Tensor:
     """(N, D) -> (B, k*D), float32: k kinds of `pooling.POOLINGS` side by side for each sequence.
 
     Args:

@@ -21,7 +21,7 @@ from nlptools.compute.kernels.shared_matrix import SharedMatrix
 from nlptools.layers.linear import Linear, Packable
 
 
-class Recurrent(Packable, nn.Module):
+class RecurrentLayer(Packable, nn.Module):
     """One layer over all steps, with the parameters of PyTorch's `nn.RNN`, `nn.LSTM` or `nn.GRU` under their names.
 
     On a CPU it is `compute.kernels.recurrent`, in any type, except where PyTorch's own kernel is faster; elsewhere, and

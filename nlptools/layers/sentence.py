@@ -1,7 +1,7 @@
 """Layers that read the words of a sentence in both directions, one vector per word.
 
 `Bidirectional`: LSTM, GRU or RNN (Hochreiter & Schmidhuber 1997, Cho et al. 2014, Elman 1990) from both ends (Schuster &
-Paliwal 1997). `SelfAttention`: blocks of a Transformer (Vaswani et al. 2017) with norms before, sines as positions.
+Paliwal 1997). `SentenceAttention`: blocks of a Transformer (Vaswani et al. 2017) with norms before, sines as positions.
 `Convolutions`: windows of three words with gates (Dauphin et al. 2017) and residual connections.
 Sentences are padded on the right; padding never changes the vectors of real words.
 Shapes: B batch, T length, E input size, D hidden size.
@@ -73,7 +73,7 @@ def turned(mask: Tensor) -> Tensor:
     return torch.where(columns < lengths, lengths - 1 - columns, columns)
 
 
-class SelfAttention(nn.Module):
+class SentenceAttention(nn.Module):
     """A projection and blocks of a Transformer.
 
     Attributes:

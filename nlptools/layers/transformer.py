@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from nlptools.layers.attention import CrossAttention, Mask, SelfAttention, Source
+from nlptools.layers.attention import CrossAttention, Mask, SelfAttention, SourceMemory
 from nlptools.layers.cache import KeyValues
 from nlptools.layers.direct import Direct
 from nlptools.layers.dropout import Dropout
@@ -122,7 +122,7 @@ class Block(Direct, nn.Module):
         mask: Mask | None = None,
         *,
         turn: Turn | None = None,
-        source: Source | None = None,
+        source: SourceMemory | None = None,
         layer: int = 0,
         weights: list[Tensor] | None = None,
     ) -> Tensor:

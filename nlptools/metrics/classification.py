@@ -22,14 +22,14 @@ import numpy as np
 
 from nlptools import messages
 from nlptools.configs.evaluate import AVERAGES, Evaluate
-from nlptools.configs.metrics import AVERAGED, FAMILIES, Request
+from nlptools.configs.metrics import AVERAGED, FAMILIES, MetricRequest
 from nlptools.errors import UsageError, shown
 from nlptools.formats import values
 from nlptools.metrics.metric import (
     Categories,
-    Data,
     Evaluation,
     Ints,
+    MetricData,
     Paths,
     Table,
     Values,
@@ -95,7 +95,7 @@ def evaluate(
     )
 
 
-def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Evaluation:
+def requested(requests: Sequence[MetricRequest], data: MetricData, options: Evaluate) -> Evaluation:
     """The metrics that `nlptools evaluate` is asked for."""
     average = options.average or "binary"
     if average not in AVERAGES:

@@ -19,9 +19,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from nlptools.configs.evaluate import Evaluate
-from nlptools.configs.metrics import Request
+from nlptools.configs.metrics import MetricRequest
 from nlptools.errors import DataError, UsageError
-from nlptools.metrics.metric import Data, Evaluation, Examples, Ints, Paths, Values, Weights, group_sums, ratio
+from nlptools.metrics.metric import Evaluation, Examples, Ints, MetricData, Paths, Values, Weights, group_sums, ratio
 from nlptools.metrics.paired import check_paired, numbers
 
 _WELL_SPREAD = 1e-3  # variance / mean square: above it the sums of squares lose at most three digits
@@ -66,7 +66,7 @@ def evaluate(
     return Evaluation(metrics, Examples(count), compute, "pairs")
 
 
-def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Evaluation:
+def requested(requests: Sequence[MetricRequest], data: MetricData, options: Evaluate) -> Evaluation:
     """The correlations that `nlptools evaluate` is asked for."""
     return evaluate(data.references, data.predictions, [request.metric for request in requests], paths=data.paths)
 

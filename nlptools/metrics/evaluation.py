@@ -10,14 +10,14 @@ from dataclasses import fields, replace
 from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
 
-from nlptools.configs.evaluate import Evaluate, Source, check_taken
-from nlptools.configs.metrics import ANSWERS, FAMILIES, LINES, TAGS, TOKENS, Request, parse
+from nlptools.configs.evaluate import Evaluate, EvaluationInput, check_taken
+from nlptools.configs.metrics import ANSWERS, FAMILIES, LINES, TAGS, TOKENS, MetricRequest, parse
 from nlptools.errors import DataError, UsageError, display
 from nlptools.files import line_records, streams
 from nlptools.files.layout_names import named_layout
 from nlptools.formats import records, values
-from nlptools.metrics.metric import Data, Evaluation
-from nlptools.metrics.paired import Records
+from nlptools.metrics.metric import Evaluation, MetricData
+from nlptools.metrics.paired import RecordsFile
 
 
 def evaluate(metric: str | Sequence[str], predictions: Any, references: Any = None, **options: Any) -> Evaluation:
@@ -31,7 +31,7 @@ def evaluate(metric: str | Sequence[str], predictions: Any, references: Any = No
             one value of several. A list of names gives the values of all, if they are computed together: metrics of
             labels, of numbers, or ROUGE.
         predictions: labels or numbers; sentences of tags; id -> answer; texts; pairs (log-probability, tokens).
-        references: in the same form, in the same order; for SQuAD a list of `squad.Question`; for texts a list with
+        references: in the same form, in the same order; for SQuAD a list of `squad.GoldAnswers`; for texts a list with
             one list per reference; for perplexity, nothing.
         options: `average`, `positive`, `labels`, `scheme`, `raw`, `outside`, `threshold`, `stem`, `tokenize`,
             `log_base`, as for the command; `null_odds` is id -> number.
@@ -55,9 +55,9 @@ def evaluate(metric: str | Sequence[str], predictions: Any, references: Any = No
         raise UsageError(f"{names[0]} compares predictions with references: there are none")
     if isinstance(predictions, str):
         raise UsageError("expected predictions as a list, not as one string")
-    data = Data(predictions, references)
+    data = MetricData(predictions, references)
     if family.reads == LINES:  # labels and numbers as text, as in files
-        data = Data(_spelled(predictions, "predictions"), _spelled(references, "references"))
+        data = MetricData(_spelled(predictions, "predictions"), _spelled(references, "references"))
     return _compute(groups[0], data, settings)
 
 
@@ -81,7 +81,11 @@ def _spelled(side: Iterable[object], name: str) -> list[str]:
 
 
 def evaluate_files(
-    groups: Sequence[Sequence[Request]], options: Evaluate, source: Source, predictions: str, errors: str = "strict"
+    groups: Sequence[Sequence[MetricRequest]],
+    options: Evaluate,
+    source: EvaluationInput,
+    predictions: str,
+    errors: str = "strict",
 ) -> list[Evaluation]:
     """The metrics of each of `groups` (see `configs.metrics.parse`) for files (`-`: standard input).
 
@@ -98,15 +102,15 @@ def evaluate_files(
 
         paths = [*source.reference, predictions]
         gold, predicted = read_tags(paths, skip_docstart=options.skip_docstart, errors=errors)
-        data = Data(predicted, gold)
+        data = MetricData(predicted, gold)
     elif reads == ANSWERS:
         from nlptools.formats.squad import gold_answers, read_no_answer, read_predictions
 
-        data = Data(read_predictions(predictions, errors), list(gold_answers(source.reference[0], errors)))
+        data = MetricData(read_predictions(predictions, errors), list(gold_answers(source.reference[0], errors)))
         if options.null_odds is not None:
             options = replace(options, null_odds=read_no_answer(options.null_odds, errors))  # type: ignore[arg-type]
     elif reads == TOKENS:
-        data = Data(list(streams.lines(predictions, errors)), None, (None, predictions))
+        data = MetricData(list(streams.lines(predictions, errors)), None, (None, predictions))
     else:
         data = _read_lines(source, predictions, errors)
         if reads == LINES:
@@ -114,7 +118,7 @@ def evaluate_files(
     return [_compute(group, data, options) for group in groups]
 
 
-def _compute(requests: Sequence[Request], data: Data, options: Evaluate) -> Evaluation:
+def _compute(requests: Sequence[MetricRequest], data: MetricData, options: Evaluate) -> Evaluation:
     """The metrics of one group, by the function that the table of metrics names."""
     module, function = FAMILIES[requests[0].family].compute.split(":")
     evaluation: Evaluation = getattr(import_module(module), function)(requests, data, options)
@@ -124,7 +128,7 @@ def _compute(requests: Sequence[Request], data: Data, options: Evaluate) -> Eval
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-def _read_lines(source: Source, predictions: str, errors: str) -> Data:
+def _read_lines(source: EvaluationInput, predictions: str, errors: str) -> MetricData:
     """The lines of PREDICTIONS and of each GOLD, or one of their columns."""
     named = [bool(name) and not name.isdecimal() for name in (source.column or "", source.gold_column or "")]
     source = replace(source, header=source.header or named[0], gold_header=source.gold_header or named[1])
@@ -144,7 +148,7 @@ def _read_lines(source: Source, predictions: str, errors: str) -> Data:
     if source.escaped:
         right, left = [*map(line_records.unescape, right)], [[*map(line_records.unescape, lines)] for lines in left]
     gold = source.reference[0]
-    return Data(right, left, (Records(gold, read[0][1]), Records(predictions, right_lines)))
+    return MetricData(right, left, (RecordsFile(gold, read[0][1]), RecordsFile(predictions, right_lines)))
 
 
 def _read_column(

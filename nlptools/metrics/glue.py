@@ -14,12 +14,12 @@ from dataclasses import replace
 import numpy as np
 
 from nlptools.configs.evaluate import Evaluate
-from nlptools.configs.metrics import Request
+from nlptools.configs.metrics import MetricRequest
 from nlptools.errors import shown
 from nlptools.formats import values
 from nlptools.formats.glue import GLUE, GlueTask, find
 from nlptools.metrics import classification, correlation
-from nlptools.metrics.metric import Data, Evaluation, Floats, Paths, Table, select, titles
+from nlptools.metrics.metric import Evaluation, Floats, MetricData, Paths, Table, select, titles
 from nlptools.metrics.paired import check_paired, refuse
 
 
@@ -60,7 +60,7 @@ def evaluate(task: str, gold: Sequence[str], predicted: Sequence[str], *, paths:
     return replace(evaluation, names=(*evaluation.names, "mean"), scores=with_mean)
 
 
-def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Evaluation:
+def requested(requests: Sequence[MetricRequest], data: MetricData, options: Evaluate) -> Evaluation:
     """The metrics of one task that `nlptools evaluate` is asked for."""
     gold, predicted = data.references, data.predictions
     task = GLUE[find(requests[0].metric)]

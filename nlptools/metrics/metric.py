@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nlptools.configs.metrics import Request
+from nlptools.configs.metrics import MetricRequest
 from nlptools.errors import DataError, UsageError
 from nlptools.metrics import resampling
 from nlptools.version import __version__
@@ -197,7 +197,7 @@ def check_counts(evaluations: Sequence[Evaluation]) -> int:
     return counts[0]
 
 
-class Data(NamedTuple):
+class MetricData(NamedTuple):
     """Predictions and what they are compared with; for texts, `references` has one list per reference."""
 
     predictions: Any
@@ -216,7 +216,7 @@ def select(evaluation: Evaluation, chosen: Sequence[str], titles: Sequence[str])
     return replace(evaluation, names=tuple(names.values()), scores=lambda sums: evaluation.scores(sums)[:, places])
 
 
-def titles(requests: Sequence[Request], names: Sequence[str]) -> tuple[list[str], list[str]]:
+def titles(requests: Sequence[MetricRequest], names: Sequence[str]) -> tuple[list[str], list[str]]:
     """The values asked for, and what they are called: METRIC:VALUE, or METRIC if `names` has only one or says the same."""
     metric = requests[0].metric
     chosen = [name for request in requests for name in ([request.value] if request.value else names)]

@@ -10,7 +10,7 @@ from nlptools.errors import DataError, UsageError, shown
 from nlptools.metrics.metric import Paths, Values
 
 
-class Records(str):
+class RecordsFile(str):
     """The name of a file of records.
 
     Attributes:
@@ -19,7 +19,7 @@ class Records(str):
 
     lines: Sequence[int]
 
-    def __new__(cls, name: str, lines: Sequence[int]) -> Records:
+    def __new__(cls, name: str, lines: Sequence[int]) -> RecordsFile:
         """The name, with the numbers of the lines."""
         made = super().__new__(cls, name)
         made.lines = lines
@@ -28,7 +28,7 @@ class Records(str):
 
 def refuse(message: str, path: str | None, index: int) -> DataError:
     """The error for the example at `index` (from 0): names the file, if known, and the line (from 1)."""
-    line = path.lines[index] if isinstance(path, Records) else index + 1
+    line = path.lines[index] if isinstance(path, RecordsFile) else index + 1
     return DataError(message, path=path, line=line) if path is not None else DataError(f"line {line}: {message}")
 
 

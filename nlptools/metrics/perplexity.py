@@ -14,9 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from nlptools.configs.evaluate import Evaluate
-from nlptools.configs.metrics import Request
+from nlptools.configs.metrics import MetricRequest
 from nlptools.errors import DataError, UsageError, shown
-from nlptools.metrics.metric import Data, Evaluation, Sums, Table, Values, ratio, select, titles
+from nlptools.metrics.metric import Evaluation, MetricData, Sums, Table, Values, ratio, select, titles
 from nlptools.metrics.paired import numbers, refuse
 
 NAMES = ("perplexity", "nats_per_token", "bits_per_token")
@@ -59,7 +59,7 @@ def evaluate(lines: Sequence[str], *, base: float = math.e, path: str | None = N
     return Evaluation(NAMES, Sums(table), scores, "lines", signature)
 
 
-def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Evaluation:
+def requested(requests: Sequence[MetricRequest], data: MetricData, options: Evaluate) -> Evaluation:
     """The perplexities that `nlptools evaluate` is asked for."""
     lines = [line if isinstance(line, str) else "\t".join(map(str, line)) for line in data.predictions]
     base = math.e if options.log_base is None else options.log_base

@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from nlptools import messages
-from nlptools.configs.evaluate import Report
+from nlptools.configs.evaluate import EvaluationReport
 from nlptools.files import line_records
 from nlptools.metrics import label_tables
 from nlptools.metrics.metric import Evaluation
-from nlptools.metrics.significance import Result, results
+from nlptools.metrics.significance import SystemScore, results
 
 
-def lines(evaluations: Sequence[Evaluation], report: Report) -> list[str]:
+def lines(evaluations: Sequence[Evaluation], report: EvaluationReport) -> list[str]:
     """A line for each value, and the confusion matrices if they are requested."""
     rows = []
     for evaluation in evaluations:
@@ -30,7 +30,7 @@ def lines(evaluations: Sequence[Evaluation], report: Report) -> list[str]:
     return [*rows, *_matrices(evaluations)] if report.confusion and report.to == "text" else rows
 
 
-def _fields(evaluation: Evaluation, result: Result, signature: str, report: Report) -> str:
+def _fields(evaluation: Evaluation, result: SystemScore, signature: str, report: EvaluationReport) -> str:
     """Columns: name, value, number of examples, unit, signature; mean and half width of the interval, if any."""
     value = number(result.value, report.width)
     fields = [result.name, value, str(evaluation.count), evaluation.unit, signature]
@@ -38,7 +38,9 @@ def _fields(evaluation: Evaluation, result: Result, signature: str, report: Repo
     return "\t".join([*([value] if report.score_only else map(line_records.escape, fields)), *interval])
 
 
-def _record(evaluation: Evaluation, result: Result, signature: str, report: Report, follows: bool) -> str:
+def _record(
+    evaluation: Evaluation, result: SystemScore, signature: str, report: EvaluationReport, follows: bool
+) -> str:
     """A JSON object; the details of a metric are in the object of its first value."""
     record: dict[str, Any] = {"name": result.name, "value": result.value, "count": evaluation.count}
     record |= {"unit": evaluation.unit, "signature": signature}

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 
 from nlptools import messages
 from nlptools.configs.evaluate import Evaluate
-from nlptools.configs.metrics import Request
+from nlptools.configs.metrics import MetricRequest
 from nlptools.errors import DataError, UsageError
-from nlptools.metrics.metric import Data, Evaluation, Ints, means
+from nlptools.metrics.metric import Evaluation, Ints, MetricData, means
 from nlptools.metrics.ngrams import END, Ids, matches
 from nlptools.metrics.paired import check_references
 from nlptools.text import mecab, mteval, stemming
@@ -131,7 +131,7 @@ def _loses_most(text: str) -> bool:
     return 2 * sum(map(len, _ENGLISH_WORD.findall(text.lower()))) < letters
 
 
-def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Evaluation:
+def requested(requests: Sequence[MetricRequest], data: MetricData, options: Evaluate) -> Evaluation:
     """The kinds of ROUGE that `nlptools evaluate` is asked for."""
     kinds = [f"{request.metric}:{request.value}".removesuffix(":") for request in requests]
     return rouge(data.references, data.predictions, kinds, stem=options.stem, tokenize=options.tokenize)

@@ -24,7 +24,7 @@ _CHUNK_FLIPS = 1 << 17  # random bits drawn at a time
 
 
 @dataclass(frozen=True)
-class Result:
+class SystemScore:
     """One value of a metric for one system.
 
     Attributes:
@@ -42,20 +42,20 @@ class Result:
     corrected: bool = False
 
 
-def results(evaluation: Evaluation, resamples: int = 0, seed: int | None = SEED) -> list[Result]:
+def results(evaluation: Evaluation, resamples: int = 0, seed: int | None = SEED) -> list[SystemScore]:
     """All values of a metric, with their bootstrap intervals if `resamples` is not 0."""
     intervals = evaluation.intervals(resamples, seed) if resamples else {}
-    return [Result(name, value, *intervals.get(name, ())) for name, value in evaluation.values().items()]
+    return [SystemScore(name, value, *intervals.get(name, ())) for name, value in evaluation.values().items()]
 
 
-def paired_bootstrap(systems: Sequence[Evaluation], resamples: int, seed: int = SEED) -> list[Result]:
+def paired_bootstrap(systems: Sequence[Evaluation], resamples: int, seed: int = SEED) -> list[SystemScore]:
     """The first value of each system, tested against the first system, which is the baseline.
 
     Raises:
         DataError: the numbers of examples differ.
     """
     drawn = [scores[:, 0] for scores in bootstrap(systems, resamples, seed)]
-    tested: list[Result] = []
+    tested: list[SystemScore] = []
     for system, scores in zip(systems, drawn, strict=True):
         # numpy's mean here, the exact one in `results`: as in sacrebleu, they differ in the last bits
         result = replace(results(system)[0], mean=float(np.sort(scores).mean()), ci=interval(scores)[1])
@@ -67,7 +67,7 @@ def paired_bootstrap(systems: Sequence[Evaluation], resamples: int, seed: int = 
     return tested
 
 
-def paired_randomization(systems: Sequence[Evaluation], trials: int, seed: int = SEED) -> list[Result]:
+def paired_randomization(systems: Sequence[Evaluation], trials: int, seed: int = SEED) -> list[SystemScore]:
     """The first value of each system, tested against the first system, which is the baseline.
 
     Raises:
@@ -91,7 +91,7 @@ def paired_randomization(systems: Sequence[Evaluation], trials: int, seed: int =
     return tested
 
 
-def holm(tested: Sequence[Result]) -> list[Result]:
+def holm(tested: Sequence[SystemScore]) -> list[SystemScore]:
     """`tested` with p-values corrected for their number: the probability of any false positive stays below the level."""
     places = [i for i, result in enumerate(tested) if result.p_value is not None]
     corrected = list(tested)
@@ -112,7 +112,7 @@ def _coin_flips(count: int, trials: int, rng: np.random.Generator) -> Iterator[N
         yield rng.integers(2, size=(min(size, trials - start), count), dtype=bool).astype(np.float64)
 
 
-def _with_p_value(result: Result, baseline: Result, statistics: Floats, alike: bool) -> Result:
+def _with_p_value(result: SystemScore, baseline: SystemScore, statistics: Floats, alike: bool) -> SystemScore:
     """The p-value is the share of `statistics` (B,) beyond the observed difference.
 
     One is added to both counts, so that it is never 0.

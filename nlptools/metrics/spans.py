@@ -28,12 +28,12 @@ from numpy.typing import NDArray
 
 from nlptools import messages
 from nlptools.configs.evaluate import Evaluate
-from nlptools.configs.metrics import Request
+from nlptools.configs.metrics import MetricRequest
 from nlptools.errors import UsageError
 from nlptools.formats.tag_rules import RULES, neighbours, tags_expected
 from nlptools.formats.tag_schemes import is_span_tag
 from nlptools.metrics.classification import precision_recall_f1
-from nlptools.metrics.metric import Data, Evaluation, Floats, Ints, Sums, Table, Values, ratio, select, titles
+from nlptools.metrics.metric import Evaluation, Floats, Ints, MetricData, Sums, Table, Values, ratio, select, titles
 from nlptools.metrics.ngrams import END
 from nlptools.metrics.tags import Tags, aligned, with_documents
 
@@ -85,7 +85,7 @@ def entities(
     return _evaluation(counts, scheme, averages, by_type, raw)
 
 
-def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Evaluation:
+def requested(requests: Sequence[MetricRequest], data: MetricData, options: Evaluate) -> Evaluation:
     """The values of entity-f1 that `nlptools evaluate` is asked for."""
     average = options.average or "micro"
     if average == "binary":

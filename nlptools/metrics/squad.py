@@ -27,10 +27,22 @@ from numpy.typing import NDArray
 
 from nlptools import messages
 from nlptools.configs.evaluate import Evaluate
-from nlptools.configs.metrics import Request
+from nlptools.configs.metrics import MetricRequest
 from nlptools.errors import DataError, UsageError
-from nlptools.formats.squad import Question as Question
-from nlptools.metrics.metric import Data, Evaluation, Examples, Items, Rows, Sums, Table, Values, means, select, titles
+from nlptools.formats.squad import GoldAnswers as GoldAnswers
+from nlptools.metrics.metric import (
+    Evaluation,
+    Examples,
+    Items,
+    MetricData,
+    Rows,
+    Sums,
+    Table,
+    Values,
+    means,
+    select,
+    titles,
+)
 
 VERSIONS = ("1.1", "2.0")
 _MOST_NAMED = 10  # questions without prediction that the details name
@@ -40,7 +52,7 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def squad(
-    questions: Sequence[Question],
+    questions: Sequence[GoldAnswers],
     predictions: Mapping[str, str],
     version: str,
     *,
@@ -100,7 +112,7 @@ def squad(
     return _version_2(exact, f1, answerable, sweep, items, details)
 
 
-def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Evaluation:
+def requested(requests: Sequence[MetricRequest], data: MetricData, options: Evaluate) -> Evaluation:
     """The values of squad or squad2 that `nlptools evaluate` is asked for. Warns of missing and unknown predictions."""
     version, odds = ("2.0", options.null_odds) if requests[0].metric == "squad2" else ("1.1", None)
     evaluation = squad(
@@ -143,7 +155,7 @@ def normalize(text: str) -> str:
 # -- scores of a question ---------------------------------------------------------------------------------------------
 
 
-def _check(questions: Sequence[Question], version: str) -> None:
+def _check(questions: Sequence[GoldAnswers], version: str) -> None:
     if not questions:
         raise DataError("no questions")
     seen: set[str] = set()
@@ -155,7 +167,7 @@ def _check(questions: Sequence[Question], version: str) -> None:
         seen.add(question.id)
 
 
-def scores(question: Question, prediction: str | None, version: str) -> tuple[float, float]:
+def scores(question: GoldAnswers, prediction: str | None, version: str) -> tuple[float, float]:
     """Exact match and F1, from 0 to 1, each with the answer that matches best."""
     if prediction is None:
         return 0.0, 0.0
@@ -246,7 +258,7 @@ class _Sweep:
         return np.stack(sums, axis=1), np.stack(thresholds, axis=1)
 
 
-def _odds(questions: Sequence[Question], no_answer: Mapping[str, float], predicted: NDArray[np.bool_]) -> Values:
+def _odds(questions: Sequence[GoldAnswers], no_answer: Mapping[str, float], predicted: NDArray[np.bool_]) -> Values:
     """The number of each question: (N,); 0 for one without prediction that has none.
 
     Raises:
@@ -265,7 +277,7 @@ def _odds(questions: Sequence[Question], no_answer: Mapping[str, float], predict
     return odds
 
 
-def _order(questions: Sequence[Question], no_answer: Mapping[str, float]) -> list[int]:
+def _order(questions: Sequence[GoldAnswers], no_answer: Mapping[str, float]) -> list[int]:
     """The indices of the questions in the order of `no_answer`, which is the script's order among equal odds."""
     places = {question.id: i for i, question in enumerate(questions)}
     return [places[name] for name in no_answer if name in places]

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nlptools.configs.evaluate import Evaluate
-from nlptools.configs.metrics import Request
+from nlptools.configs.metrics import MetricRequest
 from nlptools.errors import DataError, UsageError, display, visible
 from nlptools.files import streams
 from nlptools.formats.token_lines import BOUNDARY, DOCSTART, sentences
 from nlptools.messages import counted
 from nlptools.metrics.classification import confusion, label_set
-from nlptools.metrics.metric import Data, Evaluation, Ints, Sums, ratio
+from nlptools.metrics.metric import Evaluation, Ints, MetricData, Sums, ratio
 from nlptools.metrics.ngrams import END, Ids
 
 _CHUNK = 64  # sentences encoded at once: few enough for the cache
@@ -184,7 +184,7 @@ def tagging_accuracy(
     )
 
 
-def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Evaluation:
+def requested(requests: Sequence[MetricRequest], data: MetricData, options: Evaluate) -> Evaluation:
     """The accuracy of tags that `nlptools evaluate` is asked for."""
     evaluation = tagging_accuracy(data.references, data.predictions, options.labels)
     return with_documents(replace(evaluation, names=(requests[0].metric,)), options)

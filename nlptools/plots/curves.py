@@ -33,7 +33,7 @@ _TIME_UNITS = (("days", 2 * 86400.0, 86400.0), ("hours", 2 * 3600.0, 3600.0), ("
 
 
 @dataclass(frozen=True)
-class Run:
+class RunCurves:
     """The reports of one run, in order."""
 
     name: str
@@ -62,7 +62,7 @@ class Panel:
 # -- logs -------------------------------------------------------------------------------------------------------------
 
 
-def read_runs(paths: Sequence[str]) -> list[Run]:
+def read_runs(paths: Sequence[str]) -> list[RunCurves]:
     """The logs of run directories or log files, with the shortest names that distinguish them.
 
     Lines that are not JSON objects, such as the last one while the run goes on, are skipped and counted.
@@ -95,7 +95,7 @@ def _names(files: Sequence[str]) -> list[str]:
     return [f"{place.name} ({i})" for i, place in enumerate(places, 1)]
 
 
-def _read(file: str, name: str) -> Run:
+def _read(file: str, name: str) -> RunCurves:
     rows: list[dict[str, Any]] = []
     skipped = 0
     for line in streams.lines(file, errors="replace"):
@@ -111,7 +111,7 @@ def _read(file: str, name: str) -> Run:
         raise DataError("no reports in this log", path=file)
     if skipped:
         messages.note(f"{display(file)}: skipped lines that are not JSON objects: {skipped:,}")
-    return Run(name, rows)
+    return RunCurves(name, rows)
 
 
 def _add(rows: list[dict[str, Any]], row: dict[str, Any]) -> None:
@@ -131,7 +131,7 @@ def _add(rows: list[dict[str, Any]], row: dict[str, Any]) -> None:
 # -- curves -----------------------------------------------------------------------------------------------------------
 
 
-def panels(runs: Sequence[Run], metrics: Iterable[str], x: str = "step", required: bool = True) -> list[Panel]:
+def panels(runs: Sequence[RunCurves], metrics: Iterable[str], x: str = "step", required: bool = True) -> list[Panel]:
     """A panel per metric, with the curves of all runs over `x` (step, time, tokens, words or pairs).
 
     Raises:
@@ -158,12 +158,12 @@ def panels(runs: Sequence[Run], metrics: Iterable[str], x: str = "step", require
     return result
 
 
-def _known(runs: Sequence[Run]) -> str:
+def _known(runs: Sequence[RunCurves]) -> str:
     """The names of all numbers in the logs."""
     return ", ".join(sorted({key for run in runs for row in run.rows for key in row if _number(row[key]) is not None}))
 
 
-def _points(run: Run, metric: str, kind: str, x: str) -> list[tuple[float, float]]:
+def _points(run: RunCurves, metric: str, kind: str, x: str) -> list[tuple[float, float]]:
     """(x, y) of the reports of one kind with the metric; a report without x has that of the report before."""
     places = _seconds(run) if x == "time" else [_number(row.get(x)) for row in run.rows]
     points = []
@@ -176,7 +176,7 @@ def _points(run: Run, metric: str, kind: str, x: str) -> list[tuple[float, float
     return points
 
 
-def _x_axis(runs: Sequence[Run], x: str) -> tuple[float, str]:
+def _x_axis(runs: Sequence[RunCurves], x: str) -> tuple[float, str]:
     """The factor and the name of the horizontal axis; time is in a suitable unit."""
     if x != "time":
         return 1.0, x
@@ -187,7 +187,7 @@ def _x_axis(runs: Sequence[Run], x: str) -> tuple[float, str]:
     return 1.0, "time in seconds"
 
 
-def _seconds(run: Run) -> list[float | None]:
+def _seconds(run: RunCurves) -> list[float | None]:
     """Seconds from the first report to each, by the clock, or by `seconds` of training in a log without times."""
     clock = [_timestamp(row.get("time")) for row in run.rows]
     start = next((time for time in clock if time is not None), None)

@@ -25,7 +25,7 @@ _CHARACTERS = 1 << 22  # of text at a time: a line may be a whole corpus, and to
 _NO_RUN = np.iinfo(np.int64).min
 
 
-class Words:
+class BigramWords:
     """The ids of tokens, in order of first occurrence, after three special ids.
 
     Attributes:

@@ -10,7 +10,7 @@ import numpy as np
 
 from nlptools.configs.sequences import MIN_COUNT, THRESHOLDS
 from nlptools.errors import DataError, UsageError
-from nlptools.files.streams import Block
+from nlptools.files.streams import LineBlock
 from nlptools.sequences import graph
 from nlptools.sequences import walks as drawing
 from nlptools.sequences.phrases import Rule, learn_and_join
@@ -57,10 +57,10 @@ def _joined(lines: Iterable[str], rule: Rule, passes: int) -> Iterator[str]:
         yield from whole
 
 
-def _blocks(lines: Iterable[str]) -> Iterator[Block]:
+def _blocks(lines: Iterable[str]) -> Iterator[LineBlock]:
     left = iter(lines)
     for start in count(1, _LINES):
-        block = Block("lines", start, list(islice(left, _LINES)))
+        block = LineBlock("lines", start, list(islice(left, _LINES)))
         for number, line in enumerate(block.lines, start):
             if "\n" in line:
                 raise UsageError(f"line {number:,} contains a newline: {line[:40]!r}")

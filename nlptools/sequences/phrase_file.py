@@ -21,14 +21,14 @@ import numpy as np
 from nlptools.configs.sequences import THRESHOLDS
 from nlptools.errors import BundleError, DataError, UsageError, display
 from nlptools.files import line_records, streams
-from nlptools.sequences.bigrams import LINE_END, Packing, Words
+from nlptools.sequences.bigrams import LINE_END, BigramWords, Packing
 from nlptools.sequences.phrases import PhraseCounts, Rule
 
 _MARK = "# phrases"
 _VERSION = 1
 
 
-def save(output: streams.Output, models: Sequence[tuple[Rule, PhraseCounts]]) -> None:
+def save(output: streams.LineWriter, models: Sequence[tuple[Rule, PhraseCounts]]) -> None:
     """Write the results of all passes. Raises StreamError if the disk is full."""
     for rule, counts in models:
         output.write_lines(_section(rule, counts))
@@ -100,7 +100,7 @@ def _read_section(path: str, rows: list[Row]) -> tuple[Rule, PhraseCounts]:
     """Rule and counts of a section. Raises DataError."""
     number, _, header = rows[0]
     rule, total, entries = _read_header(line_records.parse_json_object(header, path, number), path, number)
-    words = Words()
+    words = BigramWords()
     connectors = [words.ids[word] for word in rule.connectors]
     singles: dict[int, int] = {}
     pairs: list[tuple[int, int, list[int]]] = []

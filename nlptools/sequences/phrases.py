@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 from nlptools import messages
 from nlptools.configs.sequences import MAX_VOCAB, MIN_COUNT, SCORINGS, THRESHOLDS
 from nlptools.errors import DataError, UsageError
-from nlptools.files.streams import Block
-from nlptools.sequences.bigrams import LINE_END, UNKNOWN, WINDOW, Ids, Longs, Packing, Words, count, split
+from nlptools.files.streams import LineBlock
+from nlptools.sequences.bigrams import LINE_END, UNKNOWN, WINDOW, BigramWords, Ids, Longs, Packing, count, split
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ def _spooled(file: IO[bytes]) -> Iterator[Ids]:
 
 
 def learn_and_join(
-    blocks: Iterable[Block],
+    blocks: Iterable[LineBlock],
     rule: Rule,
     passes: int = 1,
     max_vocab: int = MAX_VOCAB,
@@ -238,7 +238,7 @@ def learn_and_join(
     Raises:
         DataError: no words.
     """
-    words = Words()
+    words = BigramWords()
     with contextlib.ExitStack() as stack:
         spool = _spool((ids for block in blocks for ids in words.encode("\n".join([*block.lines, ""]))), stack)
         models: list[tuple[Rule, PhraseCounts]] = []
@@ -262,7 +262,7 @@ def learn_and_join(
         yield from _texts(joined, words.texts())
 
 
-def learn(windows: Iterable[Ids], words: Words, rule: Rule, max_vocab: int = MAX_VOCAB) -> PhraseCounts:
+def learn(windows: Iterable[Ids], words: BigramWords, rule: Rule, max_vocab: int = MAX_VOCAB) -> PhraseCounts:
     """Count words and pairs in a stream of ids."""
     connectors = [words.ids[word] for word in rule.connectors]
     size = len(words)
@@ -294,7 +294,7 @@ def _texts(windows: Iterable[Ids], texts: Sequence[str]) -> Iterator[str]:
 # -- applying ---------------------------------------------------------------------------------------------------------
 
 
-def join(blocks: Iterable[Block], models: Sequence[tuple[Rule, PhraseCounts]]) -> Iterator[str]:
+def join(blocks: Iterable[LineBlock], models: Sequence[tuple[Rule, PhraseCounts]]) -> Iterator[str]:
     """Join the phrases of models, one model after the other. Yields a text of whole lines per block."""
     joiners = [Joiner(counts, rule) for rule, counts in models]
     for block in blocks:

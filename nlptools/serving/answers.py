@@ -7,16 +7,16 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from nlptools.inference.generation.requests import Request
+from nlptools.inference.generation.requests import CompletionRequest
 from nlptools.inference.generation.token_pieces import Piece
 from nlptools.serving import completion_answers
-from nlptools.serving.completion_answers import ChoiceStream, Output, finish_reason
+from nlptools.serving.completion_answers import ChoiceStream, CompletionOutput, finish_reason
 
 
-class Answer:
+class CompletionAnswer:
     """The answer to the prompts of one request, each of which has the same number of choices."""
 
-    def __init__(self, model: str, asked: Sequence[Request]) -> None:
+    def __init__(self, model: str, asked: Sequence[CompletionRequest]) -> None:
         self.asked, self.chat = asked, asked[0].chat
         kind = "chatcmpl" if self.chat else "cmpl"
         self.head = {"id": f"{kind}-{uuid.uuid4().hex}", "created": int(time.time()), "model": model}
@@ -25,7 +25,7 @@ class Answer:
             ChoiceStream(each, n * self.width + k) for n, each in enumerate(asked) for k in range(self.width)
         ]
 
-    def whole(self, results: Sequence[Sequence[Output]]) -> dict[str, Any]:
+    def whole(self, results: Sequence[Sequence[CompletionOutput]]) -> dict[str, Any]:
         """The choices of all prompts, one prompt after the other."""
         return {**completion_answers.response(self.asked, 0, results), **self.head}
 
@@ -37,12 +37,12 @@ class Answer:
         """More of the answer to a prompt."""
         return self._chunk(self.choices[number * self.width + sample].grow(text, pieces))
 
-    def ends(self, number: int, outputs: Sequence[Output]) -> Iterator[dict[str, Any]]:
+    def ends(self, number: int, outputs: Sequence[CompletionOutput]) -> Iterator[dict[str, Any]]:
         """The last chunk of each choice of a prompt."""
         for sample, output in enumerate(outputs):
             yield self._chunk(self.choices[number * self.width + sample].end(finish_reason(output)))
 
-    def usage(self, results: Sequence[Sequence[Output]]) -> dict[str, Any]:
+    def usage(self, results: Sequence[Sequence[CompletionOutput]]) -> dict[str, Any]:
         """The numbers of tokens, at the end of a stream."""
         return {**self._kind(), "choices": [], "usage": completion_answers.usage(results)}
 

@@ -26,8 +26,9 @@ from nlptools.configs.generation import Generate
 from nlptools.configs.serve import Serve
 from nlptools.configs.units import duration, size
 from nlptools.errors import NlptoolsError, shown
+from nlptools.inference.generation.requests import CompletionRequest
 from nlptools.serving import completion_keys, completions
-from nlptools.serving.answers import Answer
+from nlptools.serving.answers import CompletionAnswer
 from nlptools.serving.errors import JsonErrors, error_object
 from nlptools.serving.service import EMBED, Service
 from nlptools.serving.worker import Busy, Job, OnText, Worker
@@ -103,7 +104,7 @@ class _Api:
         deadline = self._deadline()
         body = await self._body(request, deadline)
         asked = await asyncio.to_thread(self._requests, body, chat)  # chat templates may take their time
-        answer = Answer(self.service.name, asked)
+        answer = CompletionAnswer(self.service.name, asked)
         if body.get("stream"):
             queue = _Queue()
             jobs = self._submit([(each.settings, each) for each in asked], deadline, queue.put)
@@ -167,7 +168,7 @@ class _Api:
     def _model(self) -> dict[str, Any]:
         return {"id": self.service.name, "object": "model", "created": self.started, "owned_by": "nlptools"}
 
-    def _requests(self, body: dict[str, Any], chat: bool) -> list[completions.Request]:
+    def _requests(self, body: dict[str, Any], chat: bool) -> list[CompletionRequest]:
         """A request for each prompt. Raises Refused or DataError."""
         if self.service.generator is None:
             raise Refused(404, f"{self.service.name} does not generate text")
@@ -221,7 +222,9 @@ class _Api:
                 job.left.set()
         return [job.result.result() for job in jobs]
 
-    async def _stream(self, jobs: Sequence[Job], queue: _Queue, answer: Answer, usage: bool) -> AsyncIterator[str]:
+    async def _stream(
+        self, jobs: Sequence[Job], queue: _Queue, answer: CompletionAnswer, usage: bool
+    ) -> AsyncIterator[str]:
         """Server-sent events: the text as it grows, then the reasons for its end."""
         try:
             for number, job in enumerate(jobs):

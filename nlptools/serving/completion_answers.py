@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from nlptools.inference.generation.requests import Request
+from nlptools.inference.generation.requests import CompletionRequest
 from nlptools.inference.generation.token_pieces import Piece
 from nlptools.serving.completion_pieces import chat_scores, completion_scores
 
 
-class Output(Protocol):
+class CompletionOutput(Protocol):
     """A continuation, see `inference.generation.generated.Generated`."""
 
     @property
@@ -28,13 +28,17 @@ class Output(Protocol):
     def usage(self) -> tuple[int, int]: ...
 
 
-def batch_line(asked: Sequence[Request], number: int, outputs: Sequence[Sequence[Output]]) -> dict[str, Any]:
+def batch_line(
+    asked: Sequence[CompletionRequest], number: int, outputs: Sequence[Sequence[CompletionOutput]]
+) -> dict[str, Any]:
     """The line of a batch API's output for the prompts of the request on line `number`, counted from 0."""
     answer = {"status_code": 200, "request_id": f"req_{number}", "body": response(asked, number, outputs)}
     return {"id": f"batch_req_{number}", "custom_id": asked[0].record["custom_id"], "response": answer, "error": None}
 
 
-def response(asked: Sequence[Request], number: int, outputs: Sequence[Sequence[Output]]) -> dict[str, Any]:
+def response(
+    asked: Sequence[CompletionRequest], number: int, outputs: Sequence[Sequence[CompletionOutput]]
+) -> dict[str, Any]:
     """The object of a chat completion, or of a completion, with a choice for each output of each prompt."""
     record, chat = asked[0].record, asked[0].chat
     choice = _chat_choice if chat else _choice
@@ -49,26 +53,26 @@ def response(asked: Sequence[Request], number: int, outputs: Sequence[Sequence[O
     }
 
 
-def usage(outputs: Sequence[Sequence[Output]]) -> dict[str, int]:
+def usage(outputs: Sequence[Sequence[CompletionOutput]]) -> dict[str, int]:
     """The numbers of tokens of prompts, and of their outputs."""
     read = sum(row[0].usage[0] for row in outputs)
     written = sum(output.usage[1] for row in outputs for output in row)
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 
-def finish_reason(output: Output) -> str:
+def finish_reason(output: CompletionOutput) -> str:
     """Why an output ends: "length" or "stop"."""
     return "length" if output.finish == "length" else "stop"
 
 
-def echoed(asked: Request, prompt: Sequence[Piece]) -> str:
+def echoed(asked: CompletionRequest, prompt: Sequence[Piece]) -> str:
     """The text of the prompt as it stands before its continuation."""
     if not asked.settings.echo or asked.chat:
         return ""
     return "".join(piece.text for piece in prompt) if prompt else asked.prompt
 
 
-def _choice(asked: Request, output: Output) -> dict[str, Any]:
+def _choice(asked: CompletionRequest, output: CompletionOutput) -> dict[str, Any]:
     scores = None
     if asked.settings.logprobs:
         scores = completion_scores([*output.prompt, *output.pieces], 0, bool(asked.settings.top_logprobs))
@@ -76,7 +80,7 @@ def _choice(asked: Request, output: Output) -> dict[str, Any]:
     return {"text": text, "logprobs": scores, "finish_reason": finish_reason(output)}
 
 
-def _chat_choice(asked: Request, output: Output) -> dict[str, Any]:
+def _chat_choice(asked: CompletionRequest, output: CompletionOutput) -> dict[str, Any]:
     message = {"role": "assistant", "content": output.text, "refusal": None}
     scores = chat_scores(output.pieces) if asked.settings.logprobs else None
     return {"message": message, "logprobs": scores, "finish_reason": finish_reason(output)}
@@ -85,7 +89,7 @@ def _chat_choice(asked: Request, output: Output) -> dict[str, Any]:
 class ChoiceStream:
     """One choice that is sent in pieces. Each method returns the choice of a chunk."""
 
-    def __init__(self, asked: Request, index: int) -> None:
+    def __init__(self, asked: CompletionRequest, index: int) -> None:
         self.asked, self.index = asked, index
         self._written = 0  # characters of a completion
 

@@ -15,7 +15,7 @@ from nlptools.configs import LARGEST_SEED, bounds
 from nlptools.configs.generation import Generate
 from nlptools.configs.serve import Serve
 from nlptools.errors import DataError, UsageError, shown
-from nlptools.inference.generation.requests import Request
+from nlptools.inference.generation.requests import CompletionRequest
 from nlptools.serving import completion_keys, json_schemas
 from nlptools.serving.completion_keys import OPTIONS
 
@@ -55,7 +55,7 @@ def request(
     prompting: Prompting = Prompting(),
     path: str | None = None,
     line: int | None = None,
-) -> Request:
+) -> CompletionRequest:
     """The request in a JSON object with one prompt; see `requests`."""
     asked = requests(record, settings, prompting, path, line)
     if len(asked) > 1:
@@ -72,7 +72,7 @@ def requests(
     *,
     strict: bool = False,
     streams: bool = False,
-) -> list[Request]:
+) -> list[CompletionRequest]:
     """The requests in a JSON object, one for each of its prompts; what it leaves out is as in `settings`.
 
     Args:
@@ -104,8 +104,10 @@ def requests(
         chosen, seed = replace(settings, **own), _seed(body.get("seed"))
         chosen.check()
         if chat:
-            return [Request(_conversation(body["messages"], prompting.render), chosen, record, seed, chat)]
-        return [Request(text, chosen, record, seed, chat, ids) for text, ids in _prompts(body, prompting.decode)]
+            return [CompletionRequest(_conversation(body["messages"], prompting.render), chosen, record, seed, chat)]
+        return [
+            CompletionRequest(text, chosen, record, seed, chat, ids) for text, ids in _prompts(body, prompting.decode)
+        ]
     except UsageError as error:
         raise DataError(str(error), path=path, line=line) from None
 

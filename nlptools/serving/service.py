@@ -18,8 +18,9 @@ from nlptools.inference.embedding.text_embedder import TextEmbedder
 from nlptools.inference.embedding.word_embedder import WordEmbedder
 from nlptools.inference.generation import folder_settings
 from nlptools.inference.generation.generated import Generated
+from nlptools.inference.generation.requests import CompletionRequest
 from nlptools.inference.generation.token_pieces import Piece
-from nlptools.inference.language_model import LanguageModel
+from nlptools.inference.language_model import TextLanguageModel
 from nlptools.inference.loading import load
 from nlptools.inference.ngram_scorer import NGramScorer
 from nlptools.inference.quantization import quantize
@@ -42,7 +43,7 @@ class Service:
     """
 
     name: str
-    generator: LanguageModel | None
+    generator: TextLanguageModel | None
     embedder: Embedder | None
     render: chat_templates.Renderer | None = None
 
@@ -61,7 +62,7 @@ class Service:
         if settings.quantize is not None:
             quantize(loaded)
         name = settings.name or Path(path).resolve().name
-        if isinstance(loaded, LanguageModel):
+        if isinstance(loaded, TextLanguageModel):
             folder_settings.note(loaded.bundle, Generate(), flags=False)
             embedder = None
             if hasattr(loaded.model.config, "num_hidden_layers"):
@@ -79,7 +80,7 @@ class Service:
         """What makes prompts of this model."""
         return completions.Prompting(self.render, None if self.generator is None else self.generator.tokenizer.decode)
 
-    def check(self, asked: Sequence[completions.Request]) -> None:
+    def check(self, asked: Sequence[CompletionRequest]) -> None:
         """Raise DataError for requests that would be refused while they are computed; safe to call from any thread."""
         assert self.generator is not None
         for each in asked:
@@ -96,7 +97,7 @@ class Service:
 
     def _generate(self, jobs: Sequence[Job]) -> list[list[Generated]]:
         assert self.generator is not None
-        requests: list[completions.Request] = [job.item for job in jobs]
+        requests: list[CompletionRequest] = [job.item for job in jobs]
         # a request without a seed has a new one: other texts for the same prompt
         first, self._answered = self._answered, self._answered + len(jobs)
         results = self.generator.answer(

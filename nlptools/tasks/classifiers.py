@@ -10,7 +10,7 @@ import numpy as np
 from nlptools import bundle
 from nlptools.batches.bags import bag_rows, text_lengths
 from nlptools.batches.features import Features
-from nlptools.batches.text_rows import NGrams, TextEncoding
+from nlptools.batches.text_rows import TextEncoding, TextNGrams
 from nlptools.compute.backend import Backend
 from nlptools.configs.word_vectors import lengths
 
@@ -24,7 +24,7 @@ def encoding(loaded: bundle.Bundle, max_length: int, threads: int) -> TextEncodi
     if model.is_bag:
         characters = None if config.char_ngrams is None else lengths(config.char_ngrams)
         known = model.buckets.numpy()
-        ngrams = NGrams(config.word_ngrams, characters, config.buckets, config.vocab_size, known)
+        ngrams = TextNGrams(config.word_ngrams, characters, config.buckets, config.vocab_size, known)
     return TextEncoding(loaded.tokenizer, config.unk, max_length, ngrams, threads)
 
 

@@ -15,7 +15,7 @@ from nlptools.batches.features import Features
 from nlptools.batches.pairs import cut_batches
 from nlptools.compute.backend import Backend
 from nlptools.configs.layers import Layers
-from nlptools.layers.packed import Group
+from nlptools.layers.packed import EqualLengths
 from nlptools.tasks.without_pretraining import FAMILIES
 
 LAST = Layers("sum", -1)
@@ -97,7 +97,9 @@ def _hidden(model: Any, head: str, which: Layers, features: Features, rows: np.n
     changes = np.flatnonzero(np.diff(lengths, prepend=-1))  # the first row of each group of equal length
     starts = np.cumsum(lengths) - lengths
     counts = np.diff(changes, append=len(rows))
-    groups = [Group(int(starts[i]), int(count), int(lengths[i])) for i, count in zip(changes, counts, strict=True)]
+    groups = [
+        EqualLengths(int(starts[i]), int(count), int(lengths[i])) for i, count in zip(changes, counts, strict=True)
+    ]
     if head in _OF_ROWS and which == LAST:
         return model.packed_rows(ids, positions, groups, types)[:, None]
     layers = range(len(model.encoder.blocks) + 1)[which.begin : which.end]

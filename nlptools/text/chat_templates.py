@@ -2,7 +2,7 @@
 
 A model directory brings its own, in the language of Jinja: it runs in a sandbox (`template_sandbox`), where it sees what
 transformers gives it, and nothing else. Some published formats are known by name and need no package, also where a directory
-has what `Format.source` writes.
+has what `ChatFormat.source` writes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NO_SYSTEM = "this chat template has no system messages"
 
 
 @dataclass(frozen=True)
-class Format:
+class ChatFormat:
     """A published format in which all turns look alike.
 
     Attributes:
@@ -87,13 +87,15 @@ class Format:
 
 
 FORMATS = {
-    "chatml": Format("<|im_start|>{role}\n", "<|im_end|>\n"),
-    "gemma": Format(
+    "chatml": ChatFormat("<|im_start|>{role}\n", "<|im_end|>\n"),
+    "gemma": ChatFormat(
         "<start_of_turn>{role}\n", "<end_of_turn>\n", "<bos>", {"assistant": "model"}, strip=True, system=False
     ),
-    "llama-3": Format("<|start_header_id|>{role}<|end_header_id|>\n\n", "<|eot_id|>", "<|begin_of_text|>", strip=True),
-    "phi-3": Format("<|{role}|>\n", "<|end|>\n"),
-    "zephyr": Format("<|{role}|>\n", "</s>\n"),
+    "llama-3": ChatFormat(
+        "<|start_header_id|>{role}<|end_header_id|>\n\n", "<|eot_id|>", "<|begin_of_text|>", strip=True
+    ),
+    "phi-3": ChatFormat("<|{role}|>\n", "<|end|>\n"),
+    "zephyr": ChatFormat("<|{role}|>\n", "</s>\n"),
 }
 
 

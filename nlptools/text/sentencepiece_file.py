@@ -27,7 +27,7 @@ NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = _TYPES = range(1, 7)  # t
 UNIGRAM, BPE = 1, 2  # types of models
 
 
-class Pieces(NamedTuple):
+class SentencePieceVocabulary(NamedTuple):
     """The vocabulary in a model file, in the order of the ids."""
 
     texts: list[str]
@@ -36,7 +36,7 @@ class Pieces(NamedTuple):
     model: int  # UNIGRAM, BPE, ...
 
 
-class Settings(NamedTuple):
+class TextNormalization(NamedTuple):
     """How a model changes text before it cuts it."""
 
     characters: bytes = b""  # a compiled map
@@ -50,7 +50,7 @@ class _Bad(Exception):
     """The file is invalid; the message says why."""
 
 
-def check(model: bytes, path: str) -> Pieces:
+def check(model: bytes, path: str) -> SentencePieceVocabulary:
     """Check that a model is safe to load, and return its pieces.
 
     Raises:
@@ -65,7 +65,7 @@ def check(model: bytes, path: str) -> Pieces:
         raise BundleError(f"{display(path)}: not a valid SentencePiece model: {reason}") from None
 
 
-def settings(model: bytes) -> Settings:
+def settings(model: bytes) -> TextNormalization:
     """The settings in a model that `check` has found safe."""
     found = {}
     names = {(3, 2): "characters", (3, 3): "prefix", (3, 4): "strips", (3, 5): "escapes", (2, 24): "suffix"}
@@ -73,10 +73,10 @@ def settings(model: bytes) -> Settings:
         for field, form, a, b in _fields(model, start, end) if part in (2, 3) and wire == 2 else ():
             if name := names.get((part, field)):
                 found[name] = model[a:b] if form == 2 else bool(_varint(model, a, b)[0])
-    return Settings(**found)  # type: ignore[arg-type]
+    return TextNormalization(**found)  # type: ignore[arg-type]
 
 
-def _check(model: bytes) -> Pieces:
+def _check(model: bytes) -> SentencePieceVocabulary:
     texts: list[bytes] = []
     scores: list[float] = []
     types: list[int] = []
@@ -106,7 +106,7 @@ def _check(model: bytes) -> Pieces:
         raise _Bad("a piece occurs twice")
     if types.count(UNKNOWN) != 1:
         raise _Bad(f"{types.count(UNKNOWN)} unknown-word pieces, expected one")
-    return Pieces([text.decode("utf-8") for text in texts], scores, types, kind)
+    return SentencePieceVocabulary([text.decode("utf-8") for text in texts], scores, types, kind)
 
 
 def _piece(model: bytes, start: int, end: int) -> tuple[bytes, float, int]:

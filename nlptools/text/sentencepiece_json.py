@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from nlptools.text import sentencepiece_file
-from nlptools.text.sentencepiece_file import BPE, BYTE, NORMAL, UNIGRAM, UNUSED, USER_DEFINED, Pieces
+from nlptools.text.sentencepiece_file import BPE, BYTE, NORMAL, UNIGRAM, UNUSED, USER_DEFINED, SentencePieceVocabulary
 
 _SPACE = "\u2581"  # stands for a space in pieces
 
 
-def converted(package: Any, model: bytes, pieces: Pieces, unknown: int, lowercase: bool) -> Any:
+def converted(package: Any, model: bytes, pieces: SentencePieceVocabulary, unknown: int, lowercase: bool) -> Any:
     """A `tokenizers.Tokenizer` of the `package` that gives the ids of a SentencePiece model; None: there is none.
 
     Args:
@@ -52,14 +52,14 @@ def converted(package: Any, model: bytes, pieces: Pieces, unknown: int, lowercas
     return out
 
 
-def _scored(pieces: Pieces) -> list[tuple[str, float]]:
+def _scored(pieces: SentencePieceVocabulary) -> list[tuple[str, float]]:
     """The pieces of a unigram model and their scores, for a symbol that is never cut the one that SentencePiece gives it."""
     most = max((score for score, kind in zip(pieces.scores, pieces.types, strict=True) if kind == NORMAL), default=0.0)
     rows = zip(pieces.texts, pieces.scores, pieces.types, strict=True)
     return [(text, len(text.encode()) * most - 0.1 if kind == USER_DEFINED else score) for text, score, kind in rows]
 
 
-def _merges(pieces: Pieces, ids: dict[str, int]) -> list[tuple[str, str]]:
+def _merges(pieces: SentencePieceVocabulary, ids: dict[str, int]) -> list[tuple[str, str]]:
     """The merges of a BPE model: the pairs of pieces that make up a piece, the most likely piece first."""
     merges = []
     for text, score in zip(pieces.texts, pieces.scores, strict=True):

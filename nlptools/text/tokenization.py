@@ -15,7 +15,7 @@ from nlptools.configs.text import SENTENCEPIECE_KINDS, BuildVocab, Tokenize
 from nlptools.environment import available_threads
 from nlptools.errors import DataError, OutputError, UsageError, display, reason
 from nlptools.files import atomic, streams
-from nlptools.files.streams import Block
+from nlptools.files.streams import LineBlock
 from nlptools.text import learning, sentencepiece_file
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.east_asian import tokenizer_for
@@ -30,7 +30,7 @@ DEFAULT_SIZE = 8000  # pieces; spm_train's
 
 
 def tokenize(
-    lines: Iterable[str | Block], tokenizer: str | Path | Tokenizer = "words", settings: Tokenize | None = None
+    lines: Iterable[str | LineBlock], tokenizer: str | Path | Tokenizer = "words", settings: Tokenize | None = None
 ) -> Iterator[str]:
     """The tokens or ids of each line, separated by single spaces; or, with `settings.decode`, the text of each.
 
@@ -58,7 +58,7 @@ def tokenize_files(
     settings: Tokenize,
     errors: str = "strict",
     single: bool = False,
-    blocks: Iterable[Block] | None = None,
+    blocks: Iterable[LineBlock] | None = None,
 ) -> Iterator[str]:
     """Like `tokenize`, for files (`-`: standard input) and the tokenizer of `settings`; yields one string per block of lines.
 
@@ -73,7 +73,7 @@ def tokenize_files(
     lines = blocks is None
     blocks = blocks or chain.from_iterable(streams.blocks(path, errors) for path in paths)
     if single:
-        blocks = (Block(b.path, b.start + i, [line]) for b in blocks for i, line in enumerate(b.lines))
+        blocks = (LineBlock(b.path, b.start + i, [line]) for b in blocks for i, line in enumerate(b.lines))
     elif lines and isinstance(tokenizer, SentencePiece) and not settings.decode and _are_long_files(paths):
         tokenizer.expect_many()
         blocks = chain.from_iterable(streams.blocks(path, errors, _SHARE_BYTES) for path in paths)
@@ -82,7 +82,7 @@ def tokenize_files(
     return tokenize(_watched(blocks, tokenizer), tokenizer, settings)
 
 
-def _watched(blocks: Iterable[Block], tokenizer: Tokenizer) -> Iterator[Block]:
+def _watched(blocks: Iterable[LineBlock], tokenizer: Tokenizer) -> Iterator[LineBlock]:
     """`blocks`; warns if the first one has text in a script that the tokenizer does not split."""
     for number, block in enumerate(blocks):
         if not number and tokenizer.kind in ("words", "13a", "intl") and (better := tokenizer_for(block.lines)):
@@ -95,7 +95,7 @@ def _are_long_files(paths: Sequence[str]) -> bool:
     return all(os.path.isfile(path) for path in paths) and sum(map(os.path.getsize, paths)) > 4 * streams.BLOCK_BYTES
 
 
-def _side_by_side(blocks: Iterable[Block], work: Callable[[Block], str], threads: int) -> Iterator[str]:
+def _side_by_side(blocks: Iterable[LineBlock], work: Callable[[LineBlock], str], threads: int) -> Iterator[str]:
     """`work` of each block, in order, in `threads` threads.
 
     The package releases the GIL while it tokenizes, so that the ids of another block are formatted meanwhile; and a pool
@@ -130,12 +130,12 @@ def _check_settings(settings: Tokenize) -> None:
         raise UsageError("--bos and --eos cannot be combined with --decode")
 
 
-def _each(lines: Iterable[str | Block], work: Callable[[Block], str]) -> Iterator[str]:
+def _each(lines: Iterable[str | LineBlock], work: Callable[[LineBlock], str]) -> Iterator[str]:
     for number, item in enumerate(lines, 1):
-        yield work(item if isinstance(item, Block) else Block("<text>", number, [item]))
+        yield work(item if isinstance(item, LineBlock) else LineBlock("<text>", number, [item]))
 
 
-def _encoder(tokenizer: Tokenizer, settings: Tokenize) -> Callable[[Block], str]:
+def _encoder(tokenizer: Tokenizer, settings: Tokenize) -> Callable[[LineBlock], str]:
     """The function from a block of text to a block of tokens or ids."""
     ids, threads = settings.to == "ids", settings.threads or available_threads()
     if ids and tokenizer.vocab is None:
@@ -150,7 +150,7 @@ def _encoder(tokenizer: Tokenizer, settings: Tokenize) -> Callable[[Block], str]
         fast = tokenizer.text_of_ids if ids else tokenizer.text_of_pieces
         return lambda block: fast(block.lines, threads)
 
-    def encode(block: Block) -> str:
+    def encode(block: LineBlock) -> str:
         try:
             rows: list[list[str]]
             if ids:
@@ -197,7 +197,7 @@ def _segmenter(tokenizer: Tokenizer, settings: Tokenize) -> Callable[[str], list
     return sample
 
 
-def _decoder(tokenizer: Tokenizer, settings: Tokenize) -> Callable[[Block], str]:
+def _decoder(tokenizer: Tokenizer, settings: Tokenize) -> Callable[[LineBlock], str]:
     """The function from a block of tokens or ids to a block of text."""
     if settings.to == "ids":
         if tokenizer.vocab is None:
@@ -205,7 +205,7 @@ def _decoder(tokenizer: Tokenizer, settings: Tokenize) -> Callable[[Block], str]
         size = len(tokenizer.vocab)
     threads = settings.threads or available_threads()
 
-    def decode(block: Block) -> str:
+    def decode(block: LineBlock) -> str:
         if settings.to == "ids":
             rows = [_ids(line, size, block.path, number) for number, line in enumerate(block.lines, block.start)]
             if isinstance(tokenizer, SentencePiece):
@@ -241,7 +241,7 @@ def _one_line(text: str) -> str:
     return text.replace("\n", " ")
 
 
-def _placed(error: DataError, block: Block, work: Callable[[str], object]) -> DataError:
+def _placed(error: DataError, block: LineBlock, work: Callable[[str], object]) -> DataError:
     """The same error with the number of the line that raises it."""
     for number, line in enumerate(block.lines, block.start):
         try:
@@ -255,7 +255,10 @@ def _placed(error: DataError, block: Block, work: Callable[[str], object]) -> Da
 
 
 def build_vocab(
-    inputs: Sequence[str], settings: BuildVocab, errors: str = "strict", blocks: Iterable[streams.Block] | None = None
+    inputs: Sequence[str],
+    settings: BuildVocab,
+    errors: str = "strict",
+    blocks: Iterable[streams.LineBlock] | None = None,
 ) -> list[str]:
     """Learn a vocabulary from files (`-`: standard input) and write it; returns the names of the files written.
 
@@ -336,7 +339,7 @@ def _draw(lines: Iterable[str], size: int, seed: int) -> list[str]:
 
 def _build_words(blocks: Iterable[Sequence[str]], settings: BuildVocab) -> list[str]:
     tokenizer = tokenizers.load(settings.tokenizer, lowercase=settings.lowercase)
-    with streams.Output(settings.output, force=settings.force) as output:
+    with streams.LineWriter(settings.output, force=settings.force) as output:
         counts = learning.count_words(blocks, tokenizer)
         special = learning.WORD_SPECIAL if settings.special is None else settings.special
         vocab = learning.word_vocab(counts, special, settings.size, settings.min_count)

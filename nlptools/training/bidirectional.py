@@ -62,7 +62,7 @@ class BidirectionalLM(Objective):
 
 @dataclass(frozen=True)
 class BidirectionalTask(LanguageModelTask):
-    """The words before and after each word, as `training.engine.job.Task`."""
+    """The words before and after each word, as `training.engine.job.TrainingRun`."""
 
     def encode(self, path: Path, backend: Backend, held_out: bool) -> Corpus:
         blocks = text_lines.blocks(self.run.held_out if held_out else self.inputs, self.encoding_errors)

@@ -32,7 +32,7 @@ from nlptools.training.token_vectors import TokenVectors
 
 @dataclass(frozen=True)
 class LanguageModelTask(SpooledTask[Corpus]):
-    """Next-token prediction, as `training.engine.job.Task`."""
+    """Next-token prediction, as `training.engine.job.TrainingRun`."""
 
     options: TrainLM
     run: Training

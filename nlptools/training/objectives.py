@@ -17,7 +17,7 @@ from nlptools.training.token_vectors import FrozenRows
 
 if TYPE_CHECKING:
     from nlptools.batches.pairs import PairBatch
-    from nlptools.batches.windows import Batch
+    from nlptools.batches.windows import TextBatch
 
 
 class CausalLM(Objective):
@@ -32,11 +32,11 @@ class CausalLM(Objective):
         self.frozen = frozen
         self.carried: Any = None  # the state after the batch before, cut off from its graph
 
-    def counts(self, batch: Batch) -> dict[str, int]:
+    def counts(self, batch: TextBatch) -> dict[str, int]:
         """Number of targets of each kind of loss."""
         return {"loss": batch.num_targets}
 
-    def arrays(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+    def arrays(self, batch: TextBatch) -> tuple[np.ndarray, np.ndarray]:
         """The arguments of `forward` for a batch, to be put on the device."""
         if self.model.streams and not batch.continues:
             self.carried = None

@@ -66,7 +66,7 @@ def train_seq2seq(
 
 @dataclass(frozen=True)
 class _EncoderDecoder(SpooledTask[ParallelCorpus]):
-    """Target tokens given the source, as `training.engine.job.Task`."""
+    """Target tokens given the source, as `training.engine.job.TrainingRun`."""
 
     options: TrainSeq2Seq
     run: PairTraining

@@ -27,9 +27,9 @@ from nlptools.errors import DataError, display
 from nlptools.metrics.metric import Evaluation
 from nlptools.vectors import bilingual, csls
 from nlptools.vectors.bilingual import Known, Pairs
-from nlptools.vectors.rows import ChangedRows, Floats, Longs, Places, Rows, index, scaled, unit
+from nlptools.vectors.rows import ChangedRows, Floats, Longs, Places, VectorRows, index, scaled, unit
 from nlptools.vectors.table import Vectors
-from nlptools.vectors.words import Words
+from nlptools.vectors.words import WordList
 
 REFINED = 15_000  # words of each side that refinement searches
 CANDIDATES = 200_000
@@ -78,7 +78,7 @@ class Normalization:
 class _Interleaved:
     """Rows of two tables in turn, so that frequent words of both come first; then the rest of the longer one."""
 
-    def __init__(self, one: Rows, two: Rows) -> None:
+    def __init__(self, one: VectorRows, two: VectorRows) -> None:
         self.tables = (one, two)
         sizes = one.shape[0], two.shape[0]
         self.shape: tuple[int, int] = (sum(sizes), one.shape[1])
@@ -87,10 +87,12 @@ class _Interleaved:
         order = np.lexsort((sides, ranks))
         self.sides, self.ranks = sides[order], ranks[order]
 
-    def words(self, one: Sequence[str], two: Sequence[str]) -> Words:
+    def words(self, one: Sequence[str], two: Sequence[str]) -> WordList:
         """The words of both in this order."""
         lists = (one, two)
-        return Words.of(lists[side][rank] for side, rank in zip(self.sides.tolist(), self.ranks.tolist(), strict=True))
+        return WordList.of(
+            lists[side][rank] for side, rank in zip(self.sides.tolist(), self.ranks.tolist(), strict=True)
+        )
 
     def take(self, places: Places) -> Floats:
         sides, ranks = self.sides[index(places)], self.ranks[index(places)]
@@ -106,7 +108,7 @@ class _Interleaved:
 
 
 @dataclass(frozen=True)
-class Alignment:
+class BilingualAlignment:
     """Two tables and the rotation between them.
 
     Attributes:
@@ -197,7 +199,7 @@ def align(
     normalize: str = "center",
     refine: int = 0,
     restrict: int = CANDIDATES,
-) -> Alignment:
+) -> BilingualAlignment:
     """The rotation of `source` onto `target` by the pairs of a dictionary.
 
     Args:
@@ -223,10 +225,10 @@ def align(
         )
     sides = (Normalization(source, normalize, restrict), Normalization(target, normalize, restrict))
 
-    def solved(places: Longs) -> Alignment:
+    def solved(places: Longs) -> BilingualAlignment:
         tables = zip((source, target), sides, places.T.tolist(), strict=True)
         one, two = (side.apply(table.take(rows)) for table, side, rows in tables)
-        return Alignment(source, target, procrustes(one, two), sides, places, normalize, refine, restrict)
+        return BilingualAlignment(source, target, procrustes(one, two), sides, places, normalize, refine, restrict)
 
     result = solved(known.places)
     for number in range(1, refine + 1):

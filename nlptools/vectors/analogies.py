@@ -27,7 +27,7 @@ from nlptools.files.streams import zip_blocks
 from nlptools.vectors.nearest import EPSILON
 from nlptools.vectors.rows import Floats, Longs, unit
 from nlptools.vectors.similarity import is_csv
-from nlptools.vectors.vocabulary import Directions, Vocabulary
+from nlptools.vectors.vocabulary import EvaluationVocabulary, UnitVectors
 
 UNKNOWN, WRONG, RIGHT = -1, 0, 1
 _CATEGORY = re.compile(r"[A-Z]+_[A-Z]+")  # of MSR's analogies
@@ -36,7 +36,7 @@ _BATCH = 32  # questions, times words: 512 KiB of scores, which stay in the cach
 _COSINES = 1 << 23  # of all directions with the words of a block: 32 MiB
 
 
-class Question(NamedTuple):
+class Analogy(NamedTuple):
     """`a` is to `b` as `c` is to `expected`."""
 
     a: str
@@ -56,7 +56,7 @@ class Questions(NamedTuple):
     path: str
     sections: list[str]
     places: Longs
-    questions: list[Question]
+    questions: list[Analogy]
 
 
 def read(path: str, errors: str = "strict") -> Questions:
@@ -68,7 +68,7 @@ def read(path: str, errors: str = "strict") -> Questions:
     """
     sections: list[str] = []
     places: list[int] = []
-    questions: list[Question] = []
+    questions: list[Analogy] = []
     csv = is_csv(path)
     for number, line in enumerate(_lines(path, errors), 1):
         words = (line.replace(",", " ") if csv else line).replace("\t", " ").split(" ")
@@ -87,7 +87,7 @@ def read(path: str, errors: str = "strict") -> Questions:
             raise DataError(message, path=path, line=number, hint="sections begin with a colon and a space")
         sections = sections or [""]
         places.append(len(sections) - 1 if category is None else sections.index(category))
-        questions.append(Question(*words))
+        questions.append(Analogy(*words))
     if not questions:
         raise DataError("no analogies: expected lines of four words", path=path)
     return Questions(path, sections, np.array(places, np.int64), questions)
@@ -101,8 +101,8 @@ def _lines(path: str, errors: str) -> Iterator[str]:
 
 
 def solve(
-    vocabulary: Vocabulary,
-    questions: Sequence[Question],
+    vocabulary: EvaluationVocabulary,
+    questions: Sequence[Analogy],
     *,
     method: str = "add",
     subwords: bool = False,
@@ -118,7 +118,7 @@ def solve(
     Raises:
         BundleError: a vector is not finite.
     """
-    directions = Directions(vocabulary, subwords=subwords)
+    directions = UnitVectors(vocabulary, subwords=subwords)
     number_of = functools.cache(directions.number)
     places = [vocabulary.place(question.expected) for question in questions]
     expected = np.array([-1 if place is None else place for place in places], np.int64)
@@ -138,7 +138,7 @@ def solve(
     return solved
 
 
-def _hidden(vocabulary: Vocabulary, questions: Sequence[Question]) -> Longs:
+def _hidden(vocabulary: EvaluationVocabulary, questions: Sequence[Analogy]) -> Longs:
     """The words that are not answers because the question contains them: (question, row), int64 (N, 2), by row."""
     pairs = [
         (number, row)
@@ -152,7 +152,7 @@ def _hidden(vocabulary: Vocabulary, questions: Sequence[Question]) -> Longs:
 
 
 def _search(
-    vocabulary: Vocabulary, directions: Floats, asked: Longs, hidden: Longs, method: str, epsilon: float
+    vocabulary: EvaluationVocabulary, directions: Floats, asked: Longs, hidden: Longs, method: str, epsilon: float
 ) -> Longs:
     """The first row with the highest score for each question; -1 if all are hidden.
 

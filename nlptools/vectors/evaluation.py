@@ -28,14 +28,14 @@ from nlptools.vectors.nearest import EPSILON
 from nlptools.vectors.rows import Doubles, Longs
 from nlptools.vectors.similarity import Pairs
 from nlptools.vectors.table import Vectors
-from nlptools.vectors.vocabulary import Vocabulary
+from nlptools.vectors.vocabulary import EvaluationVocabulary
 
 SECTION, SUM, CORRELATION = "section", "sum", "correlation"
 _CORRELATIONS = ("spearman", "pearson")
 
 
 @dataclass(frozen=True)
-class Score:
+class EvaluationScore:
     """One number, what it measures, and how it was computed.
 
     Attributes:
@@ -85,7 +85,9 @@ def read_tests(settings: EvalVectors, errors: str = "strict") -> Tests:
     )
 
 
-def evaluate(vectors: Vectors | str | os.PathLike[str], settings: EvalVectors, errors: str = "strict") -> list[Score]:
+def evaluate(
+    vectors: Vectors | str | os.PathLike[str], settings: EvalVectors, errors: str = "strict"
+) -> list[EvaluationScore]:
     """The scores of word vectors on files of analogies and of word pairs.
 
     Args:
@@ -108,13 +110,13 @@ def evaluate(vectors: Vectors | str | os.PathLike[str], settings: EvalVectors, e
     return score(vectors, tests, settings)
 
 
-def score(vectors: Vectors, tests: Tests, settings: EvalVectors) -> list[Score]:
+def score(vectors: Vectors, tests: Tests, settings: EvalVectors) -> list[EvaluationScore]:
     """As `evaluate`, on files that are already read. Raises BundleError if a vector is not finite."""
-    vocabulary = Vocabulary(vectors, settings.restrict, fold=settings.case == "fold")
+    vocabulary = EvaluationVocabulary(vectors, settings.restrict, fold=settings.case == "fold")
     # solve all analogies together, to read the table once
     asked = [question for test in tests.analogies for question in test.questions]
     solved = analogies.solve(vocabulary, asked, method=settings.method, subwords=settings.subwords)
-    scores: list[Score] = []
+    scores: list[EvaluationScore] = []
     at = 0
     for test in tests.analogies:
         part = solved[at : at + len(test.questions)]
@@ -143,7 +145,7 @@ def check_vectors(paths: Sequence[str], format: str | None) -> None:
 # -- analogies --------------------------------------------------------------------------------------------------------
 
 
-def _accuracies(model: str, test: Questions, solved: Longs, settings: EvalVectors) -> Iterator[Score]:
+def _accuracies(model: str, test: Questions, solved: Longs, settings: EvalVectors) -> Iterator[EvaluationScore]:
     """The accuracies of each section, of both kinds of sections, and of all."""
     if not (solved != analogies.UNKNOWN).any():
         messages.warn(f"{display(test.path)}: every question has a word that {display(model)} does not know")
@@ -164,7 +166,7 @@ def _accuracies(model: str, test: Questions, solved: Longs, settings: EvalVector
         right = ((known if settings.unknown == "skip" else results) == analogies.RIGHT).astype(np.float64)
         accuracy = means(("accuracy",), right[:, None], "questions", items)
         value, signature, interval = _measured(accuracy, "accuracy", settings)
-        yield Score(
+        yield EvaluationScore(
             model, test.path, kind, name, value, int(right.sum()), len(known), len(results), "questions",
             signature, interval,
         )  # fmt: skip
@@ -173,7 +175,7 @@ def _accuracies(model: str, test: Questions, solved: Longs, settings: EvalVector
 # -- pairs ------------------------------------------------------------------------------------------------------------
 
 
-def _correlations(model: str, test: Pairs, cosines: Doubles, settings: EvalVectors) -> Iterator[Score]:
+def _correlations(model: str, test: Pairs, cosines: Doubles, settings: EvalVectors) -> Iterator[EvaluationScore]:
     """Spearman's and Pearson's correlation of a file of pairs."""
     known = ~np.isnan(cosines)
     kept = known if settings.unknown == "skip" else np.ones(len(known), bool)
@@ -188,7 +190,7 @@ def _correlations(model: str, test: Pairs, cosines: Doubles, settings: EvalVecto
         evaluation = replace(correlation.evaluate(texts[0], texts[1], _CORRELATIONS), items=items)
     for name in _CORRELATIONS:
         value, signature, interval = _measured(evaluation, name, settings)
-        yield Score(
+        yield EvaluationScore(
             model, test.path, CORRELATION, name, value, None, int(known.sum()), len(known), "pairs",
             signature, interval,
         )  # fmt: skip

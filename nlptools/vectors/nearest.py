@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from nlptools.errors import UsageError
 from nlptools.vectors import checks
 from nlptools.vectors.expression import Expression, parse
-from nlptools.vectors.rows import Doubles, Floats, Longs, Rows, scaled, unit
+from nlptools.vectors.rows import Doubles, Floats, Longs, VectorRows, scaled, unit
 from nlptools.vectors.subwords import Subwords
-from nlptools.vectors.words import Words
+from nlptools.vectors.words import WordList
 
 EPSILON = 0.001  # of Levy and Goldberg, added to the denominator of 3CosMul
 METHODS = ("add", "mul")
@@ -38,11 +38,11 @@ _WAITING = 512  # candidates that may wait to be sorted
 _AGAIN = 1 << 20  # numbers whose scores are computed again at a time
 
 
-class Table(Protocol):
+class SearchTable(Protocol):
     """What a search uses of `nlptools.vectors.table.Vectors`."""
 
-    words: Words
-    rows: Rows
+    words: WordList
+    rows: VectorRows
     subwords: Subwords | None
     path: str
     factors: Floats | None
@@ -64,7 +64,7 @@ class Neighbor(NamedTuple):
     score: float
 
 
-class Answer(NamedTuple):
+class NearestWords(NamedTuple):
     """The neighbors of a query, nearest first; None if a word of the query has no vector. `unknown` lists such words."""
 
     neighbors: list[Neighbor] | None
@@ -72,14 +72,14 @@ class Answer(NamedTuple):
 
 
 def neighbors(
-    vectors: Table,
+    vectors: SearchTable,
     queries: Sequence[str],
     k: int = 10,
     *,
     method: str = "add",
     restrict: int = 0,
     epsilon: float = EPSILON,
-) -> list[Answer]:
+) -> list[NearestWords]:
     """The `k` words nearest to each query.
 
     Args:
@@ -97,7 +97,7 @@ def neighbors(
     """
     if method not in METHODS:
         raise UsageError(f"method={method!r}: expected add or mul")
-    answers = [Answer(None)] * len(queries)
+    answers = [NearestWords(None)] * len(queries)
     last, size = _limits(vectors, k, restrict)
     for start in range(0, len(queries), size):
         known = _Known(vectors, queries[start : start + size])
@@ -105,18 +105,18 @@ def neighbors(
         for place, expression in enumerate(known.expressions, start):
             unknown = tuple(dict.fromkeys(word for word in expression.words if word not in known.rows))
             if unknown:
-                answers[place] = Answer(None, unknown)
+                answers[place] = NearestWords(None, unknown)
             else:
                 answerable[place] = expression
         if answerable:
             batch = list(answerable.values())
             terms = _Products(batch, known, epsilon) if method == "mul" else _Sums(_sums(batch, known))
             for place, best in zip(answerable, _search(vectors, batch, terms, k, last), strict=True):
-                answers[place] = Answer(best)
+                answers[place] = NearestWords(best)
     return answers
 
 
-def nearest_to(vectors: Table, rows: Floats, k: int = 10, *, restrict: int = 0) -> list[list[Neighbor]]:
+def nearest_to(vectors: SearchTable, rows: Floats, k: int = 10, *, restrict: int = 0) -> list[list[Neighbor]]:
     """The `k` words nearest to each row by cosine.
 
     Args:
@@ -140,7 +140,7 @@ def nearest_to(vectors: Table, rows: Floats, k: int = 10, *, restrict: int = 0) 
     return result
 
 
-def _limits(vectors: Table, k: int, restrict: int) -> tuple[int, int]:
+def _limits(vectors: SearchTable, k: int, restrict: int) -> tuple[int, int]:
     """The number of rows to search, and of queries to answer at a time. Raises UsageError."""
     if k < 1 or restrict < 0:
         raise UsageError(f"k={k}, restrict={restrict}: expected at least 1, at least 0")
@@ -157,7 +157,7 @@ class _Known:
         units: vectors of length 1, float32 (W, D).
     """
 
-    def __init__(self, vectors: Table, queries: Sequence[str]) -> None:
+    def __init__(self, vectors: SearchTable, queries: Sequence[str]) -> None:
         plain = [parse(line) for line in queries]
         names = {word for expression in plain for word in expression.words}
         places = vectors.words.find(names.union(queries))
@@ -178,7 +178,7 @@ class _Known:
 
 
 def _search(
-    vectors: Table, batch: Sequence[Expression], terms: _Sums | _Products, k: int, last: int
+    vectors: SearchTable, batch: Sequence[Expression], terms: _Sums | _Products, k: int, last: int
 ) -> Iterator[list[Neighbor]]:
     """The neighbors of each query of a batch."""
     spare = max(len(query.words) for query in batch) + _SPARE
@@ -203,7 +203,7 @@ def _search(
         yield [Neighbor(word, score) for word, score in kept.items()]
 
 
-def _again(vectors: Table, terms: _Sums | _Products, queries: Longs, places: Longs) -> Doubles:
+def _again(vectors: SearchTable, terms: _Sums | _Products, queries: Longs, places: Longs) -> Doubles:
     """Scores (N,), float64: of row places[i] for the query queries[i]."""
     scores = np.empty(len(places), np.float64)
     size = max(1, _AGAIN // vectors.dimensions)
@@ -336,7 +336,7 @@ class Best:
         return self._candidates[0]
 
 
-def _cosines(vectors: Table, directions: Floats, last: int, most: int) -> Iterator[tuple[int, Floats]]:
+def _cosines(vectors: SearchTable, directions: Floats, last: int, most: int) -> Iterator[tuple[int, Floats]]:
     """(first row, cosines (W, B) of directions with rows), in blocks of up to `most` rows; the buffer is reused."""
     products = np.empty((len(directions), min(most, last)), np.float32)
     units = np.empty((min(most, last), vectors.dimensions), np.float32)
@@ -351,7 +351,7 @@ def _cosines(vectors: Table, directions: Floats, last: int, most: int) -> Iterat
         yield start, products
 
 
-def _factors(vectors: Table, last: int, most: int) -> Iterator[tuple[int, Floats, Floats]]:
+def _factors(vectors: SearchTable, last: int, most: int) -> Iterator[tuple[int, Floats, Floats]]:
     """(first row, rows, factors that scale them to length 1), in blocks. Factors are computed once; 0 for rows of zeros."""
     known = vectors.factors is not None and len(vectors.factors) >= last
     factors = vectors.factors if known and vectors.factors is not None else np.empty(last, np.float32)

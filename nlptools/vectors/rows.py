@@ -17,7 +17,7 @@ Places = slice | Sequence[int]  # a slice has a start and an end
 BLOCK_NUMBERS = 1 << 22  # numbers processed at a time: 16 MiB of float32
 
 
-class Rows(Protocol):
+class VectorRows(Protocol):
     """V vectors of D numbers."""
 
     shape: tuple[int, int]
@@ -48,7 +48,7 @@ class ArrayRows:
 class ChosenRows:
     """Some of the rows of a table, in a given order."""
 
-    def __init__(self, rows: Rows, places: Longs) -> None:
+    def __init__(self, rows: VectorRows, places: Longs) -> None:
         self.shape: tuple[int, int] = (len(places), rows.shape[1])
         self._rows, self._places = rows, places
 
@@ -62,7 +62,7 @@ class ChangedRows:
     Rows that are not finite are refused with a BundleError about `path`.
     """
 
-    def __init__(self, rows: Rows, change: Callable[[Floats], Floats], path: str) -> None:
+    def __init__(self, rows: VectorRows, change: Callable[[Floats], Floats], path: str) -> None:
         self.shape = rows.shape
         self._rows, self._change, self._path = rows, change, path
 

@@ -10,13 +10,13 @@ from typing import Any
 
 from nlptools.files.line_records import escape
 from nlptools.metrics.tables import pad, width
-from nlptools.vectors.evaluation import CORRELATION, Score
+from nlptools.vectors.evaluation import CORRELATION, EvaluationScore
 
 _GAP = "  "
 _Cell = tuple[str, str]  # value, coverage
 
 
-def table(models: Sequence[Sequence[Score]]) -> list[str]:
+def table(models: Sequence[Sequence[EvaluationScore]]) -> list[str]:
     """The scores of several models on the same files as lines of a table: a row per score, a column per model.
 
     Each file is followed by its different signatures, which say how its scores were computed.
@@ -51,7 +51,7 @@ def table(models: Sequence[Sequence[Score]]) -> list[str]:
     return lines
 
 
-def _cell(score: Score) -> _Cell:
+def _cell(score: EvaluationScore) -> _Cell:
     """The value with its interval, and the coverage."""
     percent = score.kind != CORRELATION
     value = "-" if score.value is None else f"{score.value:.2%}" if percent else f"{score.value:.4f}"
@@ -74,7 +74,7 @@ def _short(paths: Sequence[str]) -> list[str]:
 # -- for machines -----------------------------------------------------------------------------------------------------
 
 
-def tsv(scores: Sequence[Score]) -> list[str]:
+def tsv(scores: Sequence[EvaluationScore]) -> list[str]:
     """A line per score: model, file, name, value, answered, count, unit, signature, then mean and half width of an interval."""
     lines = []
     for score in scores:
@@ -85,12 +85,12 @@ def tsv(scores: Sequence[Score]) -> list[str]:
     return lines
 
 
-def json_lines(scores: Sequence[Score]) -> list[str]:
+def json_lines(scores: Sequence[EvaluationScore]) -> list[str]:
     """A JSON object per score, with unrounded numbers."""
     return [json.dumps(_record(score), ensure_ascii=False) for score in scores]
 
 
-def _record(score: Score) -> dict[str, Any]:
+def _record(score: EvaluationScore) -> dict[str, Any]:
     record = {key: value for key, value in asdict(score).items() if value is not None or key == "value"}
     if score.interval is not None:
         record["interval"] = {"mean": score.interval[0], "half_width": score.interval[1]}

@@ -22,7 +22,7 @@ from nlptools.errors import DataError, display, shown
 from nlptools.files.compression import without_suffix
 from nlptools.files.streams import blocks
 from nlptools.vectors.rows import Doubles, scaled
-from nlptools.vectors.vocabulary import Directions, Vocabulary
+from nlptools.vectors.vocabulary import EvaluationVocabulary, UnitVectors
 
 _TAGGED = re.compile(".-[a-z]$")
 
@@ -134,13 +134,15 @@ def _refusal(line: _Line, path: str) -> DataError:
     )
 
 
-def similarities(vocabulary: Vocabulary, words: Sequence[tuple[str, str]], *, subwords: bool = False) -> Doubles:
+def similarities(
+    vocabulary: EvaluationVocabulary, words: Sequence[tuple[str, str]], *, subwords: bool = False
+) -> Doubles:
     """The cosine of each pair, NaN if a word is unknown; float64 (N,), rounded to float32.
 
     Raises:
         BundleError: a vector is not finite.
     """
-    directions = Directions(vocabulary, subwords=subwords)
+    directions = UnitVectors(vocabulary, subwords=subwords)
     numbers = [(directions.number(one), directions.number(other)) for one, other in words]
     known = [place for place, pair in enumerate(numbers) if None not in pair]
     cosines = np.full(len(words), np.nan)

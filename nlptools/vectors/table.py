@@ -13,9 +13,9 @@ from nlptools.errors import DataError, display
 from nlptools.files import streams
 from nlptools.vectors import checks
 from nlptools.vectors.nearest import Neighbor, neighbors
-from nlptools.vectors.rows import BLOCK_NUMBERS, ArrayRows, ChangedRows, ChosenRows, Floats, Rows, unit
+from nlptools.vectors.rows import BLOCK_NUMBERS, ArrayRows, ChangedRows, ChosenRows, Floats, VectorRows, unit
 from nlptools.vectors.subwords import Subwords
-from nlptools.vectors.words import Words
+from nlptools.vectors.words import WordList
 
 
 class Vectors:
@@ -34,8 +34,8 @@ class Vectors:
 
     def __init__(
         self,
-        words: Words | Iterable[str],
-        rows: Rows | NDArray[Any],
+        words: WordList | Iterable[str],
+        rows: VectorRows | NDArray[Any],
         *,
         subwords: Subwords | None = None,
         counts: Sequence[int] | None = None,
@@ -44,8 +44,8 @@ class Vectors:
         origins: Sequence[int] | None = None,
     ) -> None:
         """Raises BundleError if the numbers of words and rows differ."""
-        self.words = words if isinstance(words, Words) else Words.of(words)
-        self.rows: Rows = ArrayRows(rows) if isinstance(rows, np.ndarray) else rows
+        self.words = words if isinstance(words, WordList) else WordList.of(words)
+        self.rows: VectorRows = ArrayRows(rows) if isinstance(rows, np.ndarray) else rows
         self.subwords = subwords
         self.counts = counts
         self.path = path

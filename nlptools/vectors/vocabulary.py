@@ -13,7 +13,7 @@ from nlptools.vectors.rows import Floats, Longs
 from nlptools.vectors.table import Vectors
 
 
-class Vocabulary:
+class EvaluationVocabulary:
     """The words of a table that an evaluation uses.
 
     Attributes:
@@ -46,10 +46,10 @@ class Vocabulary:
         return [place, *self._variants.get(place, ())]
 
 
-class Directions:
+class UnitVectors:
     """Numbered vectors of words, each word once. With `subwords`, words outside the vocabulary may have one, too."""
 
-    def __init__(self, vocabulary: Vocabulary, *, subwords: bool = False) -> None:
+    def __init__(self, vocabulary: EvaluationVocabulary, *, subwords: bool = False) -> None:
         self.vocabulary = vocabulary
         self._subwords = subwords
         self._numbers: dict[int | str, int | None] = {}

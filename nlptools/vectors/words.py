@@ -9,7 +9,7 @@ _FEW = 64  # lookups after which an index of all words is built
 _TEXT_SEARCHES = 8  # up to this many words are searched for in the text, more in a list of its lines
 
 
-class Words(Sequence[str]):
+class WordList(Sequence[str]):
     """The words of a table. A few words are found without building an index of all of them."""
 
     def __init__(self, joined: str, count: int) -> None:
@@ -21,10 +21,10 @@ class Words(Sequence[str]):
         self._lookups = 0
 
     @classmethod
-    def of(cls, words: Iterable[str]) -> Words:
+    def of(cls, words: Iterable[str]) -> WordList:
         """Words from a list. Raises ValueError if one contains a newline."""
         names = list(words)
-        result = Words("\n".join(names), len(names))
+        result = WordList("\n".join(names), len(names))
         if len(names) != result._joined.count("\n") + 1 and names:
             raise ValueError("a word contains a newline")
         result._list = names

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from nlptools.batches.completions import NEXT, CompletionEncoding, PackedBatches, Segment, in_order, packed_batch
+from nlptools.batches.completions import NEXT, ChatSegment, CompletionEncoding, PackedBatches, in_order, packed_batch
 from nlptools.batches.features import Features
 from nlptools.batches.windows import NO_TARGET
 from nlptools.text.builtin import NamedTokenizer
@@ -24,19 +24,19 @@ def some(count: int, seed: int = 0) -> Features:
     texts = [
         [" ".join(f"w{i}" for i in rng.integers(20, size=rng.integers(1, 6))) for _ in range(2)] for _ in range(count)
     ]
-    return encoding().sequences([[Segment(prompt, False), Segment(answer, True)] for prompt, answer in texts])
+    return encoding().sequences([[ChatSegment(prompt, False), ChatSegment(answer, True)] for prompt, answer in texts])
 
 
 def test_sequences() -> None:
     features = encoding().sequences(
-        [[Segment("w0 w1", False), Segment("w2", True), Segment("w3", False), Segment("", True)]]
+        [[ChatSegment("w0 w1", False), ChatSegment("w2", True), ChatSegment("w3", False), ChatSegment("", True)]]
     )
     assert features.rows.ids.tolist() == [1, 4, 5, 6, 0, 7]
     assert features.targets[NEXT].tolist() == [NO_TARGET, NO_TARGET, 6, 0, NO_TARGET, 0]
-    prompt, answer = Segment("w0 w1 w2 w3", False), Segment("w5 w6", True)
+    prompt, answer = ChatSegment("w0 w1 w2 w3", False), ChatSegment("w5 w6", True)
     cut = encoding(5).sequences([[prompt, answer]])
     assert cut.cut == 1 and cut.rows.ids.tolist() == [1, 6, 7, 9, 10] and cut.targets[NEXT].tolist()[-3:] == [9, 10, 0]
-    short = encoding(3).sequences([[prompt, Segment("w5 w6 w7 w8", True)]])
+    short = encoding(3).sequences([[prompt, ChatSegment("w5 w6 w7 w8", True)]])
     assert short.rows.ids.tolist() == [1, 7, 9] and short.targets[NEXT].tolist() == [NO_TARGET, 9, 10]
 
 

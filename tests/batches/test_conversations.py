@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nlptools.batches.completions import NEXT, CompletionEncoding, Segment
+from nlptools.batches.completions import NEXT, ChatSegment, CompletionEncoding
 from nlptools.batches.conversations import demonstration, judged_texts, prompt_text, response
 from nlptools.batches.windows import NO_TARGET
 from nlptools.errors import DataError
@@ -46,7 +46,7 @@ def test_without_a_template() -> None:
 def test_plain_texts_stay_as_they_are(chat: Any) -> None:
     prompt, answer = (Turn("", "a"),), (Turn("", " b"),)
     assert prompt_text(prompt, chat, PLACE) == "a" and judged_texts(prompt, [answer], chat, PLACE) == ("a", (" b",))
-    assert response(prompt, answer, chat, PLACE) == [Segment("a", False), Segment(" b", True)]
+    assert response(prompt, answer, chat, PLACE) == [ChatSegment("a", False), ChatSegment(" b", True)]
 
 
 def test_by_a_template_the_text_is_that_of_chat() -> None:
@@ -60,7 +60,7 @@ def test_by_a_template_the_text_is_that_of_chat() -> None:
     assert "".join(segment.text for segment in whole[:3]) == CHATML(messages(4), True)
     assert "".join(segment.text for segment in whole) == CHATML(messages(5), False).rstrip()
     last = response(TURNS[:4], TURNS[4:], CHATML, PLACE)
-    assert last == [Segment(CHATML(messages(4), True), False), Segment("d<|im_end|>", True)]
+    assert last == [ChatSegment(CHATML(messages(4), True), False), ChatSegment("d<|im_end|>", True)]
     assert prompt_text(TURNS[:4], CHATML, PLACE) == last[0].text
     two = judged_texts(TURNS[:4], [TURNS[4:], (Turn("assistant", "e"),)], CHATML, PLACE)
     assert two == (last[0].text, ("d", "e")), "as samples are judged"

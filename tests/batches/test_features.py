@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nlptools.batches import features
-from nlptools.batches.encoder_rows import Marks, Rows, marks_of_gpt
+from nlptools.batches.encoder_rows import EncoderRows, Marks, marks_of_gpt
 from nlptools.batches.features import WEIGHT, Encoding, FeatureBatches, Features
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.vocab import Vocab
@@ -31,7 +31,7 @@ def numbered(lengths: list[int]) -> Features:
     bounds = np.concatenate([[0], np.cumsum(lengths)])
     ids = np.repeat(np.arange(len(lengths)), lengths).astype(np.int32)
     targets: dict[str, np.ndarray] = {"label": np.arange(len(lengths)), WEIGHT: np.ones(len(lengths), np.float32)}
-    return Features(Rows(ids, np.zeros(len(ids), np.uint8), bounds), targets)
+    return Features(EncoderRows(ids, np.zeros(len(ids), np.uint8), bounds), targets)
 
 
 def test_rows_by_hand() -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nlptools.batches.masking import UNITS, Masking, Vocabulary, hide, vocabulary
+from nlptools.batches.masking import UNITS, Masking, MaskingVocabulary, hide, vocabulary
 from nlptools.errors import BundleError, UsageError
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.vocab import Vocab
@@ -20,7 +20,9 @@ from nlptools.text.vocab import Vocab
 PAD, UNK, CLS, SEP, MASK, UNUSED = range(6)
 V = 40  # even tokens begin words, odd ones go on with them
 ORDINARY = np.arange(6, V)
-TOY = Vocabulary(PAD, CLS, SEP, MASK, np.isin(np.arange(V), [PAD, CLS, SEP, MASK]), ORDINARY, np.arange(V) % 2 == 0)
+TOY = MaskingVocabulary(
+    PAD, CLS, SEP, MASK, np.isin(np.arange(V), [PAD, CLS, SEP, MASK]), ORDINARY, np.arange(V) % 2 == 0
+)
 
 
 def rows(lengths: list[int], seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nlptools.batches import sentence_groups
-from nlptools.batches.masking import Masking, Vocabulary, vocabulary
+from nlptools.batches.masking import Masking, MaskingVocabulary, vocabulary
 from nlptools.batches.pretraining import (
     Layout,
     Phase,
@@ -31,9 +31,9 @@ FIRST = 10  # the token at place p of the text is FIRST + p, so that tokens tell
 MOST = 20_000
 
 
-def vocab() -> Vocabulary:
+def vocab() -> MaskingVocabulary:
     special = np.isin(np.arange(MOST), [PAD, CLS, SEP, MASK])
-    return Vocabulary(PAD, CLS, SEP, MASK, special, np.arange(FIRST, MOST), np.arange(MOST) % 3 > 0)
+    return MaskingVocabulary(PAD, CLS, SEP, MASK, special, np.arange(FIRST, MOST), np.arange(MOST) % 3 > 0)
 
 
 VOCAB = vocab()
@@ -286,7 +286,7 @@ def test_special_tokens_are_never_hidden_nor_drawn() -> None:
 def test_a_sentence_begins_a_word_whatever_its_first_piece() -> None:
     """Where no piece begins a word, sentences are words: hidden whole or not at all."""
     documents = texts(*([3] * 20 for _ in range(10)))
-    inner = Vocabulary(PAD, CLS, SEP, MASK, VOCAB.special, VOCAB.replacements, VOCAB.special)
+    inner = MaskingVocabulary(PAD, CLS, SEP, MASK, VOCAB.special, VOCAB.replacements, VOCAB.special)
     layout = Layout(inner, Masking(0.3, 1.0, 0.0, "word"), short=0.0)
     for batch in in_order_batches(documents, layout, Phase(23, 4)):
         hidden = set(batch.targets.tolist())

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nlptools.batches.encoder_rows import Rows
+from nlptools.batches.encoder_rows import EncoderRows
 from nlptools.batches.features import Features
 from nlptools.batches.spelled_words import WordBatches, WordEncoding, word_input
 from nlptools.text.builtin import NamedTokenizer
@@ -45,7 +45,7 @@ def test_tables_hold_each_different_word_once(capfd: pytest.CaptureFixture[str])
 
 def features() -> Features:
     """Two rows: ax b, b."""
-    rows = Rows(np.array([1, 0, 0], np.int32), np.zeros(3, np.uint8), np.array([0, 2, 3]))
+    rows = EncoderRows(np.array([1, 0, 0], np.int32), np.zeros(3, np.uint8), np.array([0, 2, 3]))
     targets = {"label": np.array([5, 6, 7]), "weight": np.ones(3, np.float32)}
     return Features(rows, targets, ("label", "weight"), tables=encoding("ax b").tables(["b", "ax", "aaa"]))
 

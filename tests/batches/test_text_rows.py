@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nlptools.batches.bags import BagBatches, bag_rows, text_lengths
-from nlptools.batches.encoder_rows import Rows
+from nlptools.batches.encoder_rows import EncoderRows
 from nlptools.batches.features import Features
-from nlptools.batches.text_rows import NGrams, TextEncoding, character_buckets, word_buckets
+from nlptools.batches.text_rows import TextEncoding, TextNGrams, character_buckets, word_buckets
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.vocab import Vocab
 from nlptools.vectors.subwords import ngram_rows
@@ -23,11 +23,11 @@ BUCKETS = 1000
 
 def bag(longest: int = 2, characters: tuple[int, int] | None = None, known: list[int] | None = None) -> TextEncoding:
     """Words in five rows, n-grams behind them; without `known` those of two texts."""
-    made = TextEncoding(TOKENIZER, 1, 0, NGrams(longest, characters, BUCKETS, 5, np.array(known or [], np.int64)))
+    made = TextEncoding(TOKENIZER, 1, 0, TextNGrams(longest, characters, BUCKETS, 5, np.array(known or [], np.int64)))
     if known is not None:
         return made
     found = made.buckets([("a b c",), ("b b",)])
-    return TextEncoding(TOKENIZER, 1, 0, NGrams(longest, characters, BUCKETS, 5, found))
+    return TextEncoding(TOKENIZER, 1, 0, TextNGrams(longest, characters, BUCKETS, 5, found))
 
 
 def rows(features: Features) -> list[list[int]]:
@@ -103,7 +103,7 @@ def made(count: int, texts: int) -> Features:
     types = np.repeat(np.tile(np.arange(texts), count), lengths.ravel()).astype(np.uint8)
     bounds = np.concatenate([[0], np.cumsum(lengths.sum(1))])
     targets = {"label": np.arange(count), "weight": np.ones(count, np.float32)}
-    return Features(Rows(rng.integers(0, 9, bounds[-1]).astype(np.int32), types, bounds), targets)
+    return Features(EncoderRows(rng.integers(0, 9, bounds[-1]).astype(np.int32), types, bounds), targets)
 
 
 @pytest.mark.parametrize("texts", [1, 2])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nlptools.batches.windows import NO_TARGET, Batch, ContiguousStreams
+from nlptools.batches.windows import NO_TARGET, ContiguousStreams, TextBatch
 from nlptools.corpora.token_file import Corpus, TextCounts
 
 
@@ -19,7 +19,7 @@ def streams(tokens: int = 4001, length: int = 20, batch_size: int = 3, **more: A
     return ContiguousStreams(data, length, batch_size, **{"seed": 1, "varied": True, **more})
 
 
-def epoch(source: ContiguousStreams) -> list[Batch]:
+def epoch(source: ContiguousStreams) -> list[TextBatch]:
     batches, it = [], iter(source)
     while not batches or source.epoch % 1:
         batches.append(next(it))

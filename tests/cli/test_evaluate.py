@@ -621,7 +621,7 @@ def test_every_metric_is_explained():
 def test_the_function():
     import nlptools
     from nlptools.errors import DataError, UsageError
-    from nlptools.metrics.squad import Question
+    from nlptools.metrics.squad import GoldAnswers
 
     evaluate = nlptools.evaluate
     assert evaluate("f1", [1, 0, 0, 1], [1, 0, 1, 1]).values() == {"f1": 0.8}
@@ -631,7 +631,7 @@ def test_the_function():
     tags = evaluate("entity-f1", [["B-X", "O"], ["B-X"]], [["B-X", "O"], ["O"]], scheme="iob2")
     assert tags.values()["entity-f1:f1"] == pytest.approx(2 / 3) and "scheme:iob2" in tags.signature()
     assert evaluate("tagging-accuracy", [["N", "V"]], [["N", "N"]]).values() == {"tagging-accuracy": 0.5}
-    answers = evaluate("squad2", {"q": "cat"}, [Question("q", ())], null_odds={"q": 3.0})
+    answers = evaluate("squad2", {"q": "cat"}, [GoldAnswers("q", ())], null_odds={"q": 3.0})
     assert answers.values()["squad2:exact"] == 100
     assert evaluate("rougeL", ["a b"], [["a c"], ["a b"]]).values() == {"rougeL": 1}
     assert (

@@ -13,7 +13,7 @@ from tiny_bundles import bytes_bundle
 
 from nlptools.configs.scoring import Score
 from nlptools.files.line_records import unescape
-from nlptools.files.streams import Block
+from nlptools.files.streams import LineBlock
 from nlptools.inference.score_rows import rows
 from nlptools.inference.words import WordScore
 
@@ -113,7 +113,7 @@ def test_infinite_numbers_are_null() -> None:
         def words(self, lines: list[str], settings: Score) -> list[WordScore]:
             return [score]
 
-    block, columns = Block("x", 1, ["a b"]), ("surprisal", "rank")
+    block, columns = LineBlock("x", 1, ["a b"]), ("surprisal", "rank")
     model: Any = Model()
     [text] = rows(model, block, Score(per="word", measures=columns, base="e", to="jsonl"))
     assert json.loads(text) == {"word": ["a", "b"], "surprisal": [None, 1.0], "rank": [3, None]}

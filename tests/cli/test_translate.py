@@ -35,7 +35,7 @@ def _made(place: Path, name: str, arch: str, steps: int, symbols: str = SYMBOLS,
     run = PairTraining(
         str(place / name), batch_tokens=0, batch_size=64, steps=steps, lr=1e-2, warmup=30, schedule="linear"
     )
-    before, messages.settings = messages.settings, messages.Settings(quiet=True)
+    before, messages.settings = messages.settings, messages.MessageSettings(quiet=True)
     try:
         train_seq2seq([str(place / f"{name}.tsv")], settings, run, Compute(threads=1, precision="fp32"))
     finally:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from nlptools.corpora.documents import DocumentCounts, Documents, open_spooled, spool
 from nlptools.errors import DataError, InputError, UsageError
 from nlptools.files import streams
-from nlptools.files.streams import Block
+from nlptools.files.streams import LineBlock
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.vocab import Vocab
 from tests.real_data import published
@@ -32,7 +32,7 @@ def read(documents: Documents) -> list[list[list[str]]]:
 
 
 def test_by_hand(tmp_path: Path) -> None:
-    blocks = [Block("x", 1, ["", "a b", "c", " ", ""]), Block("x", 6, ["b x a", "c"]), Block("y", 1, ["a"])]
+    blocks = [LineBlock("x", 1, ["", "a b", "c", " ", ""]), LineBlock("x", 6, ["b x a", "c"]), LineBlock("y", 1, ["a"])]
     made = spool(blocks, tmp_path / "train", TOKENIZER, longest=10)
     assert read(made) == [[["a", "b"], ["c"]], [["b", "[UNK]", "a"], ["c"]], [["a"]]]
     assert made.counts == DocumentCounts(tokens=8, sentences=5, documents=3, bytes=20, unknown=1)
@@ -44,13 +44,13 @@ def test_by_hand(tmp_path: Path) -> None:
 
 
 def test_long_sentences_are_cut(tmp_path: Path) -> None:
-    made = spool([Block("x", 1, ["a b c a b", "a b", "", "c c c c"])], tmp_path / "t", TOKENIZER, longest=2)
+    made = spool([LineBlock("x", 1, ["a b c a b", "a b", "", "c c c c"])], tmp_path / "t", TOKENIZER, longest=2)
     assert read(made) == [[["a", "b"], ["c", "a"], ["b"], ["a", "b"]], [["c", "c"], ["c", "c"]]]
     assert (made.counts.cut, made.counts.sentences) == (2, 6)
 
 
 def test_running_text_is_split(tmp_path: Path) -> None:
-    blocks = [Block("x", 1, ["E a dog. E b Fox. E", "Fox."]), Block("x", 3, ["", "E dog."])]
+    blocks = [LineBlock("x", 1, ["E a dog. E b Fox. E", "Fox."]), LineBlock("x", 3, ["", "E dog."])]
     made = spool(blocks, tmp_path / "t", TOKENIZER, longest=9, sentences="auto")
     assert read(made) == [[["E", "a", "dog."], ["E", "b", "Fox."], ["E"], ["Fox."]], [["E", "dog."]]]
 
@@ -63,7 +63,7 @@ def test_an_empty_sentence_hands_its_beginning_on(tmp_path: Path) -> None:
         wordpiece({word: id for id, word in enumerate(WORDS)}, lowercase=False, strip_accents=False), "made"
     )
     nothing = "\x01"  # which BERT's tokenizer drops
-    blocks = [Block("x", 1, ["a", "", nothing]), Block("x", 4, [nothing, "b", nothing, "c", "", nothing, ""])]
+    blocks = [LineBlock("x", 1, ["a", "", nothing]), LineBlock("x", 4, [nothing, "b", nothing, "c", "", nothing, ""])]
     for threads in (1, 8):  # words looked up, and not
         made = spool(blocks, tmp_path / "t", tokenizer, longest=9, threads=threads)
         assert read(made) == [[["a"]], [["b"], ["c"]]]
@@ -82,7 +82,7 @@ def test_however_it_is_read_the_result_is_the_same(parts: list[list[str]], longe
         expected[-1] += [words[i : i + longest] for i in range(0, len(words), longest)]
     expected = [document for document in expected if document]
     with tempfile.TemporaryDirectory() as folder:
-        blocks = [Block("x", 1, part) for part in parts]
+        blocks = [LineBlock("x", 1, part) for part in parts]
         if not expected:
             with pytest.raises(DataError, match="no training data"):
                 spool(blocks, Path(folder, "t"), TOKENIZER, longest=longest)
@@ -94,17 +94,17 @@ def test_however_it_is_read_the_result_is_the_same(parts: list[list[str]], longe
 
 
 def test_the_digest_tells_texts_apart(tmp_path: Path) -> None:
-    def digest(*blocks: Block) -> str:
+    def digest(*blocks: LineBlock) -> str:
         return spool(blocks, tmp_path / "t", TOKENIZER, longest=9).digest
 
-    one = digest(Block("x", 1, ["a", "b"]))
-    assert one == digest(Block("x", 1, ["a"]), Block("x", 2, ["b"]))
-    assert one != digest(Block("x", 1, ["a"]), Block("y", 1, ["b"]))  # two documents
-    assert one != digest(Block("x", 1, ["a", "", "b"]))
+    one = digest(LineBlock("x", 1, ["a", "b"]))
+    assert one == digest(LineBlock("x", 1, ["a"]), LineBlock("x", 2, ["b"]))
+    assert one != digest(LineBlock("x", 1, ["a"]), LineBlock("y", 1, ["b"]))  # two documents
+    assert one != digest(LineBlock("x", 1, ["a", "", "b"]))
 
 
 def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
-    block = Block("x", 1, ["a"])
+    block = LineBlock("x", 1, ["a"])
     with pytest.raises(UsageError, match="no vocabulary"):
         spool([block], tmp_path / "t", tokenizers.load("whitespace"), longest=9)
     with pytest.raises(UsageError, match="expected one of lines, auto"):

@@ -15,7 +15,7 @@ import pytest
 
 from nlptools.batches.pairs import PairBatches
 from nlptools.corpora.parallel import ParallelCorpus, open_spooled, spool
-from nlptools.corpora.segmentations import MOST, Sampling, Segmentations, Sentences, Words, n_best, offsets_of
+from nlptools.corpora.segmentations import MOST, DistinctWords, Sampling, Segmentations, Sentences, n_best, offsets_of
 from nlptools.corpora.sentence_pairs import PairBlock, read_parallel
 from nlptools.errors import UsageError
 from nlptools.text import tokenizer as tokenizers
@@ -124,7 +124,7 @@ def test_n_best_are_the_best_of_all(unigram: SentencePiece) -> None:
 
 
 def test_words_are_numbered_and_cut_where_nothing_crosses(unigram: SentencePiece) -> None:
-    words = Words(unigram, 0.1)
+    words = DistinctWords(unigram, 0.1)
     lines = ["kirba kirba.", "kirba <c>!", "zq", "kirba"]  # z and q are unknown
     encoded = [unigram.encode(line) for line in lines]
     flat = np.array([id for ids in encoded for id in ids])

@@ -12,7 +12,7 @@ from nlptools import errors
 from nlptools.batches.windows import ContiguousStreams, ShuffledWindows
 from nlptools.corpora import token_file
 from nlptools.corpora.token_file import Corpus, TextCounts
-from nlptools.files.streams import Block
+from nlptools.files.streams import LineBlock
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.tokenizer import Tokenizer
 
@@ -86,9 +86,9 @@ def words(tmp_path: Path) -> Tokenizer:
     return tokenizers.load(str(tmp_path / "v.tsv"))
 
 
-def blocks(*files: list[str]) -> list[Block]:
+def blocks(*files: list[str]) -> list[LineBlock]:
     """Files of lines, each line a block of its own."""
-    return [Block(f"f{n}", i + 1, [line]) for n, lines in enumerate(files) for i, line in enumerate(lines)]
+    return [LineBlock(f"f{n}", i + 1, [line]) for n, lines in enumerate(files) for i, line in enumerate(lines)]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nlptools.errors import OutputError, UsageError
 from nlptools.files import line_ranges, streams
-from nlptools.files.streams import Block
+from nlptools.files.streams import LineBlock
 
 texts = st.lists(st.lists(st.text("ab\r\x0b\u2028 ", max_size=3), max_size=7), min_size=1, max_size=3)
 
@@ -46,7 +46,7 @@ def test_lines_from_is_a_slice(sizes: list[int], first: int, end: int | None) ->
     blocks = []
     for i, size in enumerate(sizes):
         begin = sum(sizes[:i])
-        blocks.append(Block("f", begin + 1, lines[begin : begin + size]))
+        blocks.append(LineBlock("f", begin + 1, lines[begin : begin + size]))
     found = list(line_ranges.lines_from(iter(blocks), first, end))
     assert [line for _, block in found for line in block.lines] == lines[first:end]
     for place, block in found:
@@ -55,8 +55,8 @@ def test_lines_from_is_a_slice(sizes: list[int], first: int, end: int | None) ->
 
 def test_nothing_is_read_beyond_the_share() -> None:
     def blocks():  # type: ignore[no-untyped-def]
-        yield Block("f", 1, ["a", "b"])
-        yield Block("f", 3, ["c"])
+        yield LineBlock("f", 1, ["a", "b"])
+        yield LineBlock("f", 3, ["c"])
         raise AssertionError
 
     assert [b.lines for _, b in line_ranges.lines_from(blocks(), 1, 2)] == [["b"]]

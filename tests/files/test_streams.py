@@ -22,7 +22,7 @@ from nlptools.configs import Common
 from nlptools.configs.units import size
 from nlptools.errors import DataError, InputError, OutputError, StreamError, UsageError
 from nlptools.files import atomic, compression, streams
-from nlptools.files.streams import Output
+from nlptools.files.streams import LineWriter
 
 
 def put(path: Path, data: bytes) -> str:
@@ -275,13 +275,13 @@ def test_nothing_in_parallel(tmp_path):
 
 def test_output_is_whole_or_not_there(tmp_path):
     path = tmp_path / "out"
-    with Output(str(path)) as out:
+    with LineWriter(str(path)) as out:
         out.write_lines(["a", "ü"])
         out.write_lines([])
         out.write_lines([""])
         assert not path.exists()
     assert path.read_bytes() == "a\nü\n\n".encode()
-    with pytest.raises(RuntimeError), Output(str(tmp_path / "broken")) as out:
+    with pytest.raises(RuntimeError), LineWriter(str(tmp_path / "broken")) as out:
         out.write("half")
         raise RuntimeError
     assert os.listdir(tmp_path) == ["out"]
@@ -290,13 +290,13 @@ def test_output_is_whole_or_not_there(tmp_path):
 def test_output_exists(tmp_path):
     path = put(tmp_path / "out", b"old")
     with pytest.raises(OutputError, match="exists") as caught:
-        Output(path)
+        LineWriter(path)
     assert caught.value.hint == "--force replaces it"
-    with pytest.raises(RuntimeError), Output(path, force=True) as out:
+    with pytest.raises(RuntimeError), LineWriter(path, force=True) as out:
         out.write("new")
         raise RuntimeError
     assert Path(path).read_bytes() == b"old"
-    with Output(path, force=True) as out:
+    with LineWriter(path, force=True) as out:
         out.write("new")
     assert Path(path).read_bytes() == b"new"
     assert os.listdir(tmp_path) == ["out"]
@@ -305,7 +305,7 @@ def test_output_exists(tmp_path):
 def test_output_permissions_follow_the_umask(tmp_path):
     before = os.umask(0o027)
     try:
-        with Output(str(tmp_path / "out")) as out:
+        with LineWriter(str(tmp_path / "out")) as out:
             out.write("x")
     finally:
         os.umask(before)
@@ -315,7 +315,7 @@ def test_output_permissions_follow_the_umask(tmp_path):
 def test_output_through_a_link(tmp_path):
     put(tmp_path / "real", b"old")
     (tmp_path / "link").symlink_to("real")
-    with Output(str(tmp_path / "link"), force=True) as out:
+    with LineWriter(str(tmp_path / "link"), force=True) as out:
         out.write("new")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").read_bytes() == b"new"
@@ -323,7 +323,7 @@ def test_output_through_a_link(tmp_path):
 
 def test_compressed_output(tmp_path, packed):
     path = str(tmp_path / f"out.{packed[0]}")
-    with Output(path) as out:
+    with LineWriter(path) as out:
         out.write_lines(["one", "two"])
     assert read(path) == ["one", "two"]
     assert Path(path).read_bytes()[:3] != b"one"
@@ -331,16 +331,16 @@ def test_compressed_output(tmp_path, packed):
 
 def test_output_that_cannot_be_made(tmp_path):
     with pytest.raises(OutputError, match="is a directory"):
-        Output(str(tmp_path))
+        LineWriter(str(tmp_path))
     with pytest.raises(OutputError, match="no such file or directory"):
-        Output(str(tmp_path / "nowhere" / "out"))
+        LineWriter(str(tmp_path / "nowhere" / "out"))
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
 def test_full_disk():
     with (
         pytest.raises(StreamError, match="/dev/full: write failed: no space left on device"),
-        Output("/dev/full") as out,
+        LineWriter("/dev/full") as out,
     ):
         out.write("x")
 
@@ -359,7 +359,7 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(atomic, "publish", fail)
-    with pytest.raises(StreamError, match="no space left"), Output(str(tmp_path / "out")) as out:
+    with pytest.raises(StreamError, match="no space left"), LineWriter(str(tmp_path / "out")) as out:
         out.write("x")
     assert os.listdir(tmp_path) == []
 

@@ -17,7 +17,7 @@ from nlptools.formats.reading_options import Options
 from nlptools.formats.tag_schemes import (
     PLAIN,
     SCHEMES,
-    Span,
+    TaggedSpan,
     as_iob2,
     broken_tag,
     convert,
@@ -223,7 +223,7 @@ def test_round_trip_of_columns(tmp_path_factory, sentences, blanks):
 
 # -- schemes ----------------------------------------------------------------------------------------------------------
 
-TWO = [Span(0, 2, "PER"), Span(2, 3, "PER"), Span(4, 5, "LOC")]  # of 5 words, two that touch
+TWO = [TaggedSpan(0, 2, "PER"), TaggedSpan(2, 3, "PER"), TaggedSpan(4, 5, "LOC")]  # of 5 words, two that touch
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_tags_and_spans_by_hand(scheme, tags):
 def some_spans(draw):
     found, at = [], 0
     for gap, length, kind in draw(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3), st.sampled_from("AB")))):
-        found.append(Span(at + gap, at + gap + length, kind))
+        found.append(TaggedSpan(at + gap, at + gap + length, kind))
         at += gap + length
     return found, at + draw(st.integers(0, 2))
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from nlptools.errors import DataError, InputError, UsageError
 from nlptools.formats.choices import read_choices
-from nlptools.formats.examples import Answer, Choice, Coreference, Place, Question
+from nlptools.formats.examples import AnswerSpan, Choice, Coreference, Place, Question
 from nlptools.formats.gap import predictions_line, read_coreference
 from nlptools.formats.questions import nearest, read_questions
 from nlptools.formats.readers import read
@@ -53,9 +53,9 @@ def test_squad(tmp_path):
     ]
     first, second, third = questions(tmp_path, squad_file(*three))
     place = Place(str(tmp_path / "f.json"), 1)
-    assert first == Question("q1", "Who?", CONTEXT, (Answer("Bob", 8),), None, place)
+    assert first == Question("q1", "Who?", CONTEXT, (AnswerSpan("Bob", 8),), None, place)
     assert (second.answers, second.impossible) == ((), True)
-    assert third.answers == (Answer("Ann", 0), Answer("Ann", 21))
+    assert third.answers == (AnswerSpan("Ann", 0), AnswerSpan("Ann", 21))
     both = [*gold_answers(tmp_path / "f.json")]
     assert [q.id for q in both] == ["q1", "q2", "q3"]
     assert [q.answers for q in both] == [("Bob",), (), ("Ann", "Ann")]
@@ -71,7 +71,7 @@ def test_lines_of_questions(tmp_path):
 def test_answers_elsewhere(tmp_path, capsys):
     bad = question(answers=[{"text": "Bob", "answer_start": 11}, {"text": "Eve", "answer_start": 0}])
     (moved,) = questions(tmp_path, squad_file(bad))
-    assert moved.answers == (Answer("Bob", 13),)
+    assert moved.answers == (AnswerSpan("Bob", 13),)
     assert (
         "1 answer moved to the nearest place with that text, 1 not in the context and skipped"
         in capsys.readouterr().err
@@ -141,7 +141,7 @@ def test_questions_in_lines(tmp_path):
         {"question": "is it", "passage": "It is.", "answer": True, "title": "t"},
     ]
     found = questions(tmp_path, "".join(json.dumps(row) + "\n" for row in rows), "f.jsonl")
-    assert [q.answers for q in found] == [(Answer("Bob", 8),), (Answer("Bob", 8),), (), ()]
+    assert [q.answers for q in found] == [(AnswerSpan("Bob", 8),), (AnswerSpan("Bob", 8),), (), ()]
     assert [q.impossible for q in found] == [None, None, True, False]
     assert (found[3].id, found[3].yes_no, found[3].context, found[3].place.line) == ("4", "yes", "It is.", 4)
     with pytest.raises(DataError, match=r"f\.jsonl:1: not valid JSON"):
@@ -164,7 +164,7 @@ def test_natural_questions(tmp_path):
         row(note("NONE")),
     ]
     spans, yes, none = questions(tmp_path, "".join(json.dumps(r) + "\n" for r in rows), "f.jsonl")
-    assert spans.answers == (Answer("Ann", 4), Answer("Bob", 13))  # two spaces have an empty token between them
+    assert spans.answers == (AnswerSpan("Ann", 4), AnswerSpan("Bob", 13))  # two spaces have an empty token between them
     assert (spans.id, spans.yes_no, spans.impossible) == ("7", "none", False)
     assert (yes.yes_no, yes.answers, yes.impossible) == ("yes", (), False)
     assert (none.yes_no, none.answers, none.impossible) == ("none", (), True)
@@ -188,8 +188,8 @@ def test_qamr(tmp_path):
     first, second = questions(tmp_path, text, "deep/dev.tsv")
     context = 'The cat ( a " pet " ) sat down'
     assert (first.id, first.question, first.context) == ("s1/1-8/76/0", "What sat?", context)
-    assert first.answers == (Answer("The cat", 0), Answer("cat", 4))
-    assert second.answers == (Answer('a " pet " )', 10), Answer(") sat", 20), Answer("The cat", 0))
+    assert first.answers == (AnswerSpan("The cat", 0), AnswerSpan("cat", 4))
+    assert second.answers == (AnswerSpan('a " pet " )', 10), AnswerSpan(") sat", 20), AnswerSpan("The cat", 0))
     for q in (first, second):
         assert all(context.startswith(a.text, a.start) for a in q.answers)
     for broken, said in (

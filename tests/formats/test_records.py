@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nlptools.errors import DataError, UsageError
 from nlptools.formats import records
-from nlptools.formats.lines import Lines
+from nlptools.formats.lines import InputLines
 from nlptools.formats.readers import read
 from nlptools.formats.reading_options import Options
 from nlptools.formats.texts import columns_with, header_with
@@ -44,7 +44,7 @@ def test_what_csv_writes_is_read_back(tmp_path_factory: pytest.TempPathFactory, 
     text = io.StringIO()
     csv.writer(text, lineterminator="\r\n").writerows(rows)
     path.write_bytes(text.getvalue().encode())
-    found = list(records.rows(Lines(str(path)), records.COMMA))
+    found = list(records.rows(InputLines(str(path)), records.COMMA))
     assert [tuple(fields) for _, fields in found] == rows
     lines = text.getvalue().split("\n")
     for number, fields in found:

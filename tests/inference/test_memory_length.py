@@ -10,16 +10,16 @@ from tiny_bundles import WORDS, words_bundle
 
 from nlptools.configs.scoring import Score
 from nlptools.errors import UsageError
-from nlptools.files.streams import Block
-from nlptools.inference.language_model import LanguageModel
+from nlptools.files.streams import LineBlock
+from nlptools.inference.language_model import TextLanguageModel
 from nlptools.inference.loading import load
 
 LINE = " ".join(np.random.default_rng(0).choice(WORDS[6:], 400))
 
 
-def opened(path: Path, length: int | None) -> LanguageModel:
+def opened(path: Path, length: int | None) -> TextLanguageModel:
     model = load(path, settings=Score(memory_length=length), device="cpu", precision="fp32", threads=1)
-    assert isinstance(model, LanguageModel)
+    assert isinstance(model, TextLanguageModel)
     return model
 
 
@@ -33,17 +33,17 @@ def test_a_longer_memory_changes_what_lies_beyond_the_shorter_one(tmp_path: Path
     whole = load(
         words_bundle(tmp_path / "long", "transformer-xl", inference_memory=300), device="cpu", precision="fp32"
     )
-    assert isinstance(whole, LanguageModel)
+    assert isinstance(whole, TextLanguageModel)
     assert next(iter(whole.score([LINE]))).logprobs == pytest.approx(scores[300], abs=1e-5)
 
 
 def test_the_protocol_names_it(tmp_path: Path) -> None:
     path = words_bundle(tmp_path / "xl", "transformer-xl")
     for length, expected in ((None, 5), (7, 7)):
-        result = opened(path, length).perplexity([Block("text", 1, [LINE])], Score(per="total"))
+        result = opened(path, length).perplexity([LineBlock("text", 1, [LINE])], Score(per="total"))
         assert result["protocol"]["memory"] == expected
     plain = opened(words_bundle(tmp_path / "lstm", "lstm"), None)
-    assert plain.perplexity([Block("text", 1, [LINE])], Score(per="total"))["protocol"]["memory"] is None
+    assert plain.perplexity([LineBlock("text", 1, [LINE])], Score(per="total"))["protocol"]["memory"] is None
 
 
 def test_models_without_a_memory_refuse_it(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from nlptools.errors import UsageError
 from nlptools.inference import mixture, scoring
 from nlptools.inference.generation import decoding
 from nlptools.inference.mixed_model import MixedLanguageModel
-from nlptools.models.language.alignment import Alignment, Tokens, align
+from nlptools.models.language.alignment import TokenAlignment, Tokens, align
 from nlptools.models.language.ngram_mixture import NGramMixture, interpolated
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.vocab import Vocab
@@ -149,7 +149,7 @@ def test_alignment_of_vocabularies() -> None:
     assert found.ids.tolist() == [1, 3, 3, 1, 0, 1, 1]  # what stands before a text belongs together
     assert found.sharing.tolist() == [3, 1, 0, 3, 1, 3, 0]  # padding, and the id that only the model has, get nothing
     assert found.others.tolist() == [2, 5] and found.lacking == 2 and not found.same
-    assert Alignment.identity(main).same
+    assert TokenAlignment.identity(main).same
     text, its = np.array([4, 3, 0, 1]), np.array([0, 1, 2, 3])
     assert not found.differs(text, its)
     assert found.differs(text, its[:3]) and found.differs(np.array([3]), np.array([2]))

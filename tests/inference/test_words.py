@@ -15,7 +15,7 @@ from nlptools import bundle
 from nlptools.compute.backend import Backend
 from nlptools.configs.scoring import Score
 from nlptools.configs.text import BuildVocab
-from nlptools.inference.language_model import LanguageModel
+from nlptools.inference.language_model import TextLanguageModel
 from nlptools.inference.ngram_scorer import NGramScorer
 from nlptools.inference.token_details import TokenDetails
 from nlptools.inference.words import BOUNDARY, COLUMNS, IMPOSSIBLE, LOG_PROBABILITY, Wanted, WordScorer
@@ -150,9 +150,9 @@ def test_the_correction_moves_the_end_of_a_word_to_the_word() -> None:
 # -- models -----------------------------------------------------------------------------------------------------------
 
 
-def scorer_of(model: Any, arch: str, tokenizer: Tokenizer, eos: int) -> LanguageModel:
+def scorer_of(model: Any, arch: str, tokenizer: Tokenizer, eos: int) -> TextLanguageModel:
     loaded = bundle.Bundle(Path("lm"), arch, model, tokenizer, {"eos_token_id": eos}, {})
-    return LanguageModel(loaded, Backend(torch.device("cpu")))
+    return TextLanguageModel(loaded, Backend(torch.device("cpu")))
 
 
 @pytest.mark.parametrize("kind", ["char", "unigram", "byte-bpe"])

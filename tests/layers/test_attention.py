@@ -7,7 +7,7 @@ import torch
 
 from nlptools.compute.kernels import attention as kernel
 from nlptools.compute.kernels.linear import by_onednn
-from nlptools.layers.attention import CrossAttention, SelfAttention, Source
+from nlptools.layers.attention import CrossAttention, SelfAttention, SourceMemory
 
 
 def test_nobody_attends_to_padding_in_training_either(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +81,7 @@ def test_a_source_for_decoding_is_the_one_for_training_and_can_be_chosen_from() 
     layer = CrossAttention(32, 4)
     memory, x = torch.randn(3, 7, 32), torch.randn(3, 2, 32)
     mask = (torch.arange(7) < torch.tensor([[7], [2], [5]]))[:, None, None]
-    sources = [Source([layer.project(memory, decoding)], mask) for decoding in (False, True)]
+    sources = [SourceMemory([layer.project(memory, decoding)], mask) for decoding in (False, True)]
     training, decoding = (layer(x, 0, source) for source in sources)
     assert torch.allclose(training, decoding, atol=1e-6)
     inputs = torch.tensor([2, 0])

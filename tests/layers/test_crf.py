@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from nlptools.layers.crf import Crf
-from nlptools.tasks.tag.decoding import Neighbours, best_tags, constraints
+from nlptools.tasks.tag.decoding import TagTransitions, best_tags, constraints
 
 NAMES = ["O", "B-X", "I-X"]
 
@@ -130,7 +130,7 @@ def test_16_bits_are_summed_in_32():
 
 def test_the_numpy_half_decodes_the_same():
     crf, scores, mask = drawn(7, constrained=True)
-    weights = Neighbours(*(weight.detach().numpy() for weight in crf.parameters()))
+    weights = TagTransitions(*(weight.detach().numpy() for weight in crf.parameters()))
     lengths = mask.sum(dim=1).numpy()
     found = best_tags(scores[mask].numpy(), np.append(0, np.cumsum(lengths)), constraints(NAMES, "iob2"), weights)
     assert found.tolist() == crf.decode(scores, mask)[0][mask].tolist()

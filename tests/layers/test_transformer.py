@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nlptools.layers.attention import SelfAttention, Source
+from nlptools.layers.attention import SelfAttention, SourceMemory
 from nlptools.layers.query_positions import QueryPositions
 from nlptools.layers.transformer import Block
 
@@ -53,7 +53,7 @@ def test_a_decoder_block_is_that_of_pytorch(pre_norm: bool) -> None:
     x, memory, real = torch.randn(3, 5, 16), torch.randn(3, 7, 16), torch.arange(7) < torch.tensor([[7], [4], [2]])
     future = torch.ones(5, 5).triu(1).bool()
     expected = theirs(x, memory, tgt_mask=future, memory_key_padding_mask=~real)
-    source = Source([block.cross_attention.project(memory, decoding=False)], real[:, None, None])
+    source = SourceMemory([block.cross_attention.project(memory, decoding=False)], real[:, None, None])
     assert torch.allclose(block(x, source=source), expected, atol=1e-5)
     weights: list[Tensor] = []
     out = block(x, source=source, weights=weights)

@@ -11,11 +11,11 @@ import pytest
 import nlptools
 from nlptools import __version__
 from nlptools.configs import metrics as table
-from nlptools.configs.metrics import Family
+from nlptools.configs.metrics import MetricFamily
 from nlptools.errors import DataError, UsageError
 from nlptools.metrics.metric import Categories, Evaluation, Examples, Sums, bootstrap, means
 from nlptools.metrics.resampling import interval
-from nlptools.metrics.significance import Result, paired_bootstrap, paired_randomization, results
+from nlptools.metrics.significance import SystemScore, paired_bootstrap, paired_randomization, results
 
 RNG = np.random.default_rng(3)
 VALUES = RNG.normal(size=(40, 2))
@@ -62,7 +62,7 @@ def test_values_intervals_and_signature():
         made.signature(bs="100", seed="7") == f"kind:mean|of:2|unit:rows|bs:100|seed:7|version:nlptools-{__version__}"
     )
     assert (made.details, made.count) == ({}, 40)
-    assert results(made) == [Result(name, value) for name, value in made.values().items()]
+    assert results(made) == [SystemScore(name, value) for name, value in made.values().items()]
     assert [(r.mean, r.ci) for r in results(made, 100, 7)] == list(made.intervals(100, 7).values())
 
 
@@ -118,7 +118,7 @@ def requested(requests, data, options):
 def newcomer(tmp_path, monkeypatch):
     (tmp_path / "nlptools_newcomer.py").write_text(NEWCOMER)
     monkeypatch.syspath_prepend(str(tmp_path))
-    row = Family(
+    row = MetricFamily(
         metrics=("length-ratio",),
         reads=table.TEXTS,
         compute="nlptools_newcomer:requested",

@@ -10,7 +10,7 @@ import pytest
 
 from nlptools.errors import DataError
 from nlptools.metrics import resampling, significance
-from nlptools.metrics.significance import Result, holm, paired_bootstrap, paired_randomization, results
+from nlptools.metrics.significance import SystemScore, holm, paired_bootstrap, paired_randomization, results
 from nlptools.metrics.translation.bleu import Bleu
 from nlptools.metrics.translation.chrf import Chrf
 from nlptools.metrics.translation.metric import corpus_evaluation
@@ -137,7 +137,7 @@ def test_coins_in_pieces_are_those_of_one_draw(count, trials, monkeypatch):
 
 def test_holm_by_hand():
     def corrected(*p_values):
-        given = [Result("x", 1.0), *(Result("x", 1.0, p_value=p) for p in p_values)]
+        given = [SystemScore("x", 1.0), *(SystemScore("x", 1.0, p_value=p) for p in p_values)]
         found = holm(given)
         assert found[0] == given[0] and all(result.corrected for result in found[1:])
         return [result.p_value for result in found[1:]]

@@ -9,7 +9,7 @@ import pytest
 
 from nlptools.errors import DataError, UsageError
 from nlptools.metrics import squad as metric
-from nlptools.metrics.squad import Question, normalize, official, squad
+from nlptools.metrics.squad import GoldAnswers, normalize, official, squad
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_normalize(text, expected):
 
 
 def one(answers, prediction, version="1.1"):
-    return tuple(squad([Question("q", tuple(answers))], {"q": prediction}, version).values().values())[:2]
+    return tuple(squad([GoldAnswers("q", tuple(answers))], {"q": prediction}, version).values().values())[:2]
 
 
 def test_the_answer_that_suits_best_counts():
@@ -49,7 +49,7 @@ def test_answers_of_articles_only():
 
 
 def test_a_missing_prediction_counts_0_and_is_told():
-    questions = [Question(f"q{i}", ("cat",)) for i in range(4)]
+    questions = [GoldAnswers(f"q{i}", ("cat",)) for i in range(4)]
     evaluation = squad(questions, {"q1": "cat", "other": "cat"}, "1.1")
     assert evaluation.values() == {"exact_match": 25.0, "f1": 25.0}
     assert evaluation.details == {"total": 4, "missing": 3, "missing_ids": ["q0", "q2", "q3"], "unknown": 1}
@@ -57,7 +57,7 @@ def test_a_missing_prediction_counts_0_and_is_told():
     assert official(evaluation) == {"exact_match": 25.0, "f1": 25.0}
 
 
-QUESTIONS = [Question("a", ("red cat",)), Question("b", ()), Question("c", ("dog",)), Question("d", ())]
+QUESTIONS = [GoldAnswers("a", ("red cat",)), GoldAnswers("b", ()), GoldAnswers("c", ("dog",)), GoldAnswers("d", ())]
 PREDICTIONS = {"a": "cat", "b": "bird", "c": "dog", "d": ""}
 
 
@@ -87,7 +87,7 @@ def test_thresholds_by_hand():
 
 
 def test_of_equal_odds_the_order_is_that_of_the_odds():
-    questions = [Question("a", ("cat",)), Question("b", ())]
+    questions = [GoldAnswers("a", ("cat",)), GoldAnswers("b", ())]
     for order, best in ((["a", "b"], 100.0), (["b", "a"], 50.0)):
         odds = dict.fromkeys(order, 0.3)
         found = official(squad(questions, {"a": "cat", "b": "dog"}, "2.0", no_answer=odds))
@@ -98,7 +98,7 @@ def test_of_equal_odds_the_order_is_that_of_the_odds():
 def test_the_best_threshold_is_the_best_of_all():
     rng = random.Random(4)
     words = ["cat", "dog", "red"]
-    questions = [Question(f"q{i}", tuple(rng.choices(words, k=rng.randrange(2)))) for i in range(40)]
+    questions = [GoldAnswers(f"q{i}", tuple(rng.choices(words, k=rng.randrange(2)))) for i in range(40)]
     predictions = {q.id: rng.choice(["", *words, "red dog"]) for q in questions}
     odds = {q.id: rng.gauss(0 if q.answers else 0.5, 1) for q in questions}
     best = official(squad(questions, predictions, "2.0", no_answer=odds))
@@ -138,7 +138,9 @@ def test_weights_are_copies(version):
     def text():
         return " ".join(rng.choices(words, k=rng.randrange(1, 4)))
 
-    questions = [Question(f"q{i}", tuple(text() for _ in range(rng.randrange(version == "1.1", 3)))) for i in range(30)]
+    questions = [
+        GoldAnswers(f"q{i}", tuple(text() for _ in range(rng.randrange(version == "1.1", 3)))) for i in range(30)
+    ]
     predictions = {q.id: rng.choice(["", text()]) for q in questions}
     options = {"no_answer": {q.id: rng.random() for q in questions}, "threshold": 0.6} if version == "2.0" else {}
     times = [rng.randrange(3) for _ in questions]

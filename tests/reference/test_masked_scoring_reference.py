@@ -121,10 +121,10 @@ def test_ways_differ_where_words_have_several_pieces(directory: Path) -> None:
 
 
 def test_pseudo_perplexity(directory: Path) -> None:
-    from nlptools.files.streams import Block
+    from nlptools.files.streams import LineBlock
 
     model: Any = nlptools.load(directory, precision="fp32", threads=1, settings=Score(masked="pll"))
-    result = model.perplexity(iter([Block("x", 1, LINES)]), Score(per="total", masked="pll"))
+    result = model.perplexity(iter([LineBlock("x", 1, LINES)]), Score(per="total", masked="pll"))
     values = [value for line in LINES for value in one_by_one(directory, line, "pll")]
     assert result["log_probability"] == pytest.approx(sum(values), abs=1e-3)
     assert result["perplexity"] == pytest.approx(math.exp(-sum(values) / len(values)), rel=1e-4)

@@ -8,7 +8,7 @@ import pytest
 
 from nlptools.configs.sequences import ENGLISH
 from nlptools.files import streams
-from nlptools.files.streams import Block
+from nlptools.files.streams import LineBlock
 from nlptools.sequences.phrases import Rule, learn_and_join
 from tests.real_data import published
 
@@ -30,7 +30,7 @@ def theirs(lines, rule):
 
 
 def ours(lines, rule):
-    return "".join(learn_and_join([Block("text", 1, lines)], rule))
+    return "".join(learn_and_join([LineBlock("text", 1, lines)], rule))
 
 
 def test_the_english_connectors():

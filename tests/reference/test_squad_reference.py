@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from nlptools.formats.squad import gold_answers, read_no_answer, read_predictions
-from nlptools.metrics.squad import Question, official, squad
+from nlptools.metrics.squad import GoldAnswers, official, squad
 
 pytestmark = pytest.mark.reference
 
@@ -50,7 +50,7 @@ def draw(seed, version):
     for i in range(150):
         least = 1 if version == "1.1" or rng.random() < 0.6 else 0
         answers = [text() for _ in range(rng.randrange(least, 4) if least else 0)]
-        questions.append(Question(f"q{i}", tuple(answers)))
+        questions.append(GoldAnswers(f"q{i}", tuple(answers)))
     predictions = {q.id: rng.choice(["", text(), *q.answers]) for q in questions}
     odds = {q.id: round(rng.random() - bool(q.answers) / 2, 1 + seed % 3) for q in questions}
     shuffled = list(odds.items())

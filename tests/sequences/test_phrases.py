@@ -11,15 +11,15 @@ import pytest
 
 from nlptools.errors import BundleError, DataError, UsageError
 from nlptools.files import streams
-from nlptools.files.streams import Block
+from nlptools.files.streams import LineBlock
 from nlptools.sequences import bigrams as pairs_module
 from nlptools.sequences import phrase_file
-from nlptools.sequences.bigrams import PairCounts, Words
+from nlptools.sequences.bigrams import BigramWords, PairCounts
 from nlptools.sequences.phrases import Joiner, Rule, join, learn, learn_and_join
 
 
 def joined(lines, rule, **settings):
-    return "".join(learn_and_join([Block("text", 1, lines)], rule, **settings))
+    return "".join(learn_and_join([LineBlock("text", 1, lines)], rule, **settings))
 
 
 def some_lines(seed, size=40, connectors=("of", "the")):
@@ -184,13 +184,13 @@ def test_pair_counts_forget_the_rarest():
 
 
 def learned(lines, rule):
-    words = Words()
+    words = BigramWords()
     windows = list(words.encode("".join(line + "\n" for line in lines)))
     return learn(windows, words, rule)
 
 
 def saved(path, *models):
-    with streams.Output(str(path), force=True) as output:
+    with streams.LineWriter(str(path), force=True) as output:
         phrase_file.save(output, models)
 
 
@@ -207,7 +207,7 @@ def test_a_file_joins_as_what_was_saved(seed, tmp_path):
     assert found_rule == rule
     assert sorted(Joiner(found, rule).phrases) == sorted(Joiner(counts, rule).phrases)
     more = [*some_lines(seed + 100), "of unknown words", "", lines[-1]]
-    blocks = [Block("a", 1, more[:2]), Block("a", 3, more[2:])]
+    blocks = [LineBlock("a", 1, more[:2]), LineBlock("a", 3, more[2:])]
     assert "".join(join(blocks, [(rule, counts)])) == "".join(join(blocks, [(rule, found)]))
     saved(tmp_path / "again", (found_rule, found))
     assert (tmp_path / "again").read_bytes() == (tmp_path / "m").read_bytes()

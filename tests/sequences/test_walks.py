@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from nlptools.errors import DataError, UsageError
-from nlptools.files.streams import Block
+from nlptools.files.streams import LineBlock
 from nlptools.sequences import walks as module
 from nlptools.sequences.graph import build, read
 from nlptools.sequences.walks import Walker, walks
 
 
 def graph_of(*rows, **settings):
-    return read([Block("edges", 1, list(rows))], **settings)
+    return read([LineBlock("edges", 1, list(rows))], **settings)
 
 
 def edges(graph):

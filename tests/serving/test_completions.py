@@ -10,7 +10,7 @@ import pytest
 
 from nlptools.configs.generation import Generate
 from nlptools.errors import DataError
-from nlptools.inference.generation.requests import Request
+from nlptools.inference.generation.requests import CompletionRequest
 from nlptools.inference.generation.token_pieces import Piece, Spelled
 from nlptools.serving.completion_answers import ChoiceStream, batch_line, response
 from nlptools.serving.completion_pieces import chat_scores, completion_scores
@@ -192,7 +192,7 @@ def test_what_is_impossible_has_a_finite_log_probability() -> None:
 
 @pytest.mark.parametrize("chat", [False, True])
 def test_a_choice_in_pieces_is_the_whole_choice(chat: bool) -> None:
-    asked = Request("ab", Generate(logprobs=True, top_logprobs=1, to="jsonl"), {}, chat=chat)
+    asked = CompletionRequest("ab", Generate(logprobs=True, top_logprobs=1, to="jsonl"), {}, chat=chat)
     stream, written = ChoiceStream(asked, 2), pieces()
     parts = [(" ", written[:1]), ("é", written[1:3]), ("!", written[3:])]
     chunks = [stream.begin(), *(stream.grow(*part) for part in parts), stream.end("stop")]
@@ -270,7 +270,7 @@ def test_what_changes_no_answer_may_stand_in_a_request() -> None:
 
 
 def test_a_request_of_a_batch_goes_to_the_address_of_its_kind() -> None:
-    def ask(url: str, body: dict[str, Any], **more: str) -> Request:
+    def ask(url: str, body: dict[str, Any], **more: str) -> CompletionRequest:
         return request({"custom_id": "x", "url": url, "body": body, **more}, Generate(), Prompting(Render()))
 
     # a completion that names no number of tokens has as many as a server gives it

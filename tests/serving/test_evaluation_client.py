@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 
 from nlptools.configs import Compute
 from nlptools.configs.serve import Serve
-from nlptools.inference.language_model import LanguageModel
+from nlptools.inference.language_model import TextLanguageModel
 from nlptools.serving.app import application
 from nlptools.serving.service import Service
 from nlptools.serving.worker import Worker
@@ -34,7 +34,7 @@ class Served(NamedTuple):
     """A server, its model, and the tokenizer that a client has."""
 
     client: TestClient
-    model: LanguageModel
+    model: TextLanguageModel
     tokenizer: Any
 
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from nlptools.errors import BundleError, DataError, InputError
 from nlptools.vectors import analogies, table
-from nlptools.vectors.analogies import RIGHT, UNKNOWN, WRONG, Question, read, solve
+from nlptools.vectors.analogies import RIGHT, UNKNOWN, WRONG, Analogy, read, solve
 from nlptools.vectors.nearest import EPSILON
 from nlptools.vectors.rows import unit
 from nlptools.vectors.subwords import Subwords
 from nlptools.vectors.table import Vectors
-from nlptools.vectors.vocabulary import Vocabulary
+from nlptools.vectors.vocabulary import EvaluationVocabulary
 
 
 def made(count=60, dimensions=6, seed=0, variants=0):
@@ -58,7 +58,7 @@ def test_read(tmp_path):
         found = read(str(tmp_path / name))
         assert found.sections == ["capital-common-countries", "gram 1", "empty"]
         assert found.places.tolist() == [0, 2]
-        assert found.questions == [Question("Athens", "Greece", "Berlin", "Germany"), Question(*"abcd")]
+        assert found.questions == [Analogy("Athens", "Greece", "Berlin", "Germany"), Analogy(*"abcd")]
 
 
 def test_questions_before_the_first_section(tmp_path):
@@ -69,7 +69,7 @@ def test_questions_before_the_first_section(tmp_path):
 
 def test_lines_end_at_newlines_alone(tmp_path):
     (tmp_path / "q").write_text(": s\na\u00a0b c\u2028d e f\n", encoding="utf-8")
-    assert read(str(tmp_path / "q")).questions == [Question("a\u00a0b", "c\u2028d", "e", "f")]
+    assert read(str(tmp_path / "q")).questions == [Analogy("a\u00a0b", "c\u2028d", "e", "f")]
 
 
 @pytest.mark.parametrize(
@@ -96,20 +96,20 @@ def test_bad_files(tmp_path, data, said):
 
 def test_a_parallelogram():
     rows = np.array([[1, 1, 0.1], [1, -1, 0.1], [0, 1, 0.9], [0, -1, 0.9], [9, 9, 1]], np.float32)
-    vocabulary = Vocabulary(Vectors(["king", "queen", "man", "woman", "throne"], rows))
+    vocabulary = EvaluationVocabulary(Vectors(["king", "queen", "man", "woman", "throne"], rows))
     asked = [
-        Question("man", "king", "woman", "queen"),
-        Question("Man", "KING", "woman", "Queen"),
-        Question("man", "king", "woman", "throne"),
-        Question("man", "king", "woman", "woman"),  # no answer: the question names it
-        Question("man", "king", "woman", "duchess"),
-        Question("earl", "king", "woman", "queen"),
+        Analogy("man", "king", "woman", "queen"),
+        Analogy("Man", "KING", "woman", "Queen"),
+        Analogy("man", "king", "woman", "throne"),
+        Analogy("man", "king", "woman", "woman"),  # no answer: the question names it
+        Analogy("man", "king", "woman", "duchess"),
+        Analogy("earl", "king", "woman", "queen"),
     ]
     for method in ("add", "mul"):
         assert solve(vocabulary, asked, method=method).tolist() == [RIGHT, RIGHT, WRONG, WRONG, UNKNOWN, UNKNOWN]
-    kept = Vocabulary(vocabulary.vectors, fold=False)
+    kept = EvaluationVocabulary(vocabulary.vectors, fold=False)
     assert solve(kept, asked[:2]).tolist() == [RIGHT, UNKNOWN]
-    assert solve(Vocabulary(vocabulary.vectors, 3), asked[:1]).tolist() == [UNKNOWN]
+    assert solve(EvaluationVocabulary(vocabulary.vectors, 3), asked[:1]).tolist() == [UNKNOWN]
     assert solve(vocabulary, []).tolist() == []
 
 
@@ -123,8 +123,8 @@ def test_a_parallelogram():
 )
 def test_by_definition(numbers, method, restrict, fold, seed):
     vectors = made(seed=seed, variants=20)
-    asked = [Question(*(f"w{n}" if n % 3 else f"W{n}" for n in row)) for row in numbers]
-    found = solve(Vocabulary(vectors, restrict, fold=fold), asked, method=method)
+    asked = [Analogy(*(f"w{n}" if n % 3 else f"W{n}" for n in row)) for row in numbers]
+    found = solve(EvaluationVocabulary(vectors, restrict, fold=fold), asked, method=method)
     assert found.tolist() == [by_definition(vectors, question, method, restrict, fold) for question in asked]
 
 
@@ -132,8 +132,8 @@ def test_by_definition(numbers, method, restrict, fold, seed):
 def test_random_words_are_answered_now_and_then(method):
     """That what the test above compares is not all wrong: here the expected word is the one that scores best."""
     vectors = made(variants=20)
-    vocabulary = Vocabulary(vectors, fold=True)
-    asked = [Question("w1", "w2", "w3", word) for word in vectors.words]
+    vocabulary = EvaluationVocabulary(vectors, fold=True)
+    asked = [Analogy("w1", "w2", "w3", word) for word in vectors.words]
     solved = solve(vocabulary, asked, method=method)
     answers = {asked[i].expected.upper() for i in np.flatnonzero(solved == RIGHT)}
     assert len(answers) == 1 and not answers & {"W1", "W2", "W3"}
@@ -143,9 +143,9 @@ def test_random_words_are_answered_now_and_then(method):
 def test_blocks_and_batches_change_nothing(monkeypatch, method):
     vectors = made(900, variants=100)
     rng = np.random.default_rng(1)
-    asked = [Question(*(f"w{n}" for n in row)) for row in rng.integers(0, 40, (200, 4))]
-    vocabulary = Vocabulary(vectors)
-    asked += [Question(*q[:3], word) for q in asked[:9] for word in vectors.words[:800]]
+    asked = [Analogy(*(f"w{n}" for n in row)) for row in rng.integers(0, 40, (200, 4))]
+    vocabulary = EvaluationVocabulary(vectors)
+    asked += [Analogy(*q[:3], word) for q in asked[:9] for word in vectors.words[:800]]
     whole = solve(vocabulary, asked, method=method)
     assert (whole == RIGHT).sum() >= 9
     for name, value in (("_WIDTH", 7), ("_COSINES", 1), ("_BATCH", 5)):
@@ -156,26 +156,26 @@ def test_blocks_and_batches_change_nothing(monkeypatch, method):
 
 def test_the_first_of_equal_words_counts():
     rows = np.array([[1, 0], [0, 1], [1, 1], [1, 0.1], [-1, 0.1], [0.9, 0.8]], np.float32)
-    vocabulary = Vocabulary(Vectors(["Paris", "France", "b", "paris", "PARIS", "france"], rows))
+    vocabulary = EvaluationVocabulary(Vectors(["Paris", "France", "b", "paris", "PARIS", "france"], rows))
     assert vocabulary.place("pARIS") == 0 and vocabulary.rows(0) == [0, 3, 4]
     assert vocabulary.first.tolist() == [0, 1, 2, 0, 0, 1]
     # the nearest row, "paris", is no answer to a question that names it; of the rows of the answer, any will do
-    assert solve(vocabulary, [Question("b", "b", "paris", "FRANCE")]).tolist() == [RIGHT]
-    kept = Vocabulary(vocabulary.vectors, fold=False)
+    assert solve(vocabulary, [Analogy("b", "b", "paris", "FRANCE")]).tolist() == [RIGHT]
+    kept = EvaluationVocabulary(vocabulary.vectors, fold=False)
     assert kept.place("pARIS") is None and kept.rows(0) == [0]
-    asked = [Question("b", "b", "Paris", word) for word in ("paris", "france", "FRANCE")]
+    asked = [Analogy("b", "b", "Paris", word) for word in ("paris", "france", "FRANCE")]
     assert solve(kept, asked).tolist() == [RIGHT, WRONG, UNKNOWN]
 
 
 def test_a_table_without_words():
-    vocabulary = Vocabulary(Vectors([], np.empty((0, 3), np.float32)))
-    assert solve(vocabulary, [Question(*"abcd")]).tolist() == [UNKNOWN]
+    vocabulary = EvaluationVocabulary(Vectors([], np.empty((0, 3), np.float32)))
+    assert solve(vocabulary, [Analogy(*"abcd")]).tolist() == [UNKNOWN]
 
 
 def test_nothing_left_to_answer():
-    vocabulary = Vocabulary(Vectors(["a", "b", "c"], np.eye(3, dtype=np.float32)))
+    vocabulary = EvaluationVocabulary(Vectors(["a", "b", "c"], np.eye(3, dtype=np.float32)))
     for expected in "abc":
-        assert solve(vocabulary, [Question("a", "b", "c", expected)]).tolist() == [WRONG]
+        assert solve(vocabulary, [Analogy("a", "b", "c", expected)]).tolist() == [WRONG]
 
 
 def test_words_of_subwords_ask_and_are_no_answers():
@@ -185,17 +185,17 @@ def test_words_of_subwords_ask_and_are_no_answers():
     words = ["international", "nation", "cat"]
     vectors = Vectors(words, kept.vectors(words, range(len(words))), subwords=kept)
     asked = [
-        Question("cat", "cat", "internationally", "international"),
-        Question("cat", "cat", "international", "internationally"),
-        Question("é", "cat", "nation", "international"),
+        Analogy("cat", "cat", "internationally", "international"),
+        Analogy("cat", "cat", "international", "internationally"),
+        Analogy("é", "cat", "nation", "international"),
     ]
-    vocabulary = Vocabulary(vectors)
+    vocabulary = EvaluationVocabulary(vectors)
     assert solve(vocabulary, asked).tolist() == [UNKNOWN] * 3
     assert solve(vocabulary, asked, subwords=True).tolist()[:2] == [RIGHT, UNKNOWN]
     # behind the first words, the file's own vector
     rows = np.array([[1, 0], [0, 1], [1, 0.1]], np.float32)
-    short = Vocabulary(Vectors(["x", "y", "z"], rows), 2)
-    assert solve(short, [Question("y", "y", "z", "x")], subwords=True).tolist() == [RIGHT]
+    short = EvaluationVocabulary(Vectors(["x", "y", "z"], rows), 2)
+    assert solve(short, [Analogy("y", "y", "z", "x")], subwords=True).tolist() == [RIGHT]
 
 
 def test_rows_of_zeros_and_long_ones():
@@ -203,15 +203,15 @@ def test_rows_of_zeros_and_long_ones():
         np.array([[0.6, 0.8], [0, 0], [1, 0], [0.6, 0.8]]), abs=1e-5
     )
     rows = np.array([[0, 0], [3e38, 0], [0, 1e-30], [1, 1]], np.float32)
-    vocabulary = Vocabulary(Vectors(["zero", "long", "short", "both"], rows))
-    assert solve(vocabulary, [Question("zero", "long", "short", "both")]).tolist() == [RIGHT]
+    vocabulary = EvaluationVocabulary(Vectors(["zero", "long", "short", "both"], rows))
+    assert solve(vocabulary, [Analogy("zero", "long", "short", "both")]).tolist() == [RIGHT]
 
 
 def test_vectors_that_are_not_finite():
     rows = np.array([[1, 0], [0, np.nan], [1, 1], [1, 2]], np.float32)
     for expected in "abd":
         with pytest.raises(BundleError, match="word 2 is not finite"):
-            solve(Vocabulary(Vectors(list("abcd"), rows)), [Question("a", "c", "d", expected)])
+            solve(EvaluationVocabulary(Vectors(list("abcd"), rows)), [Analogy("a", "c", "d", expected)])
 
 
 @pytest.mark.parametrize("name", ["msr.csv", "MSR.CSV", "msr.csv.gz"])
@@ -229,12 +229,12 @@ def test_the_two_files_of_msr(tmp_path):
     (tmp_path / "word_relationship.answers").write_text("JJ_JJR rougher\nJJ_JJR surer\nNN_NNS ages\n")
     found = analogies.read(str(tmp_path / "word_relationship.questions"))
     assert (found.sections, found.places.tolist()) == (["JJ_JJR", "NN_NNS"], [0, 0, 1])
-    assert found.questions[1:] == [Question("high", "higher", "sure", "surer"), Question("law", "laws", "age", "ages")]
+    assert found.questions[1:] == [Analogy("high", "higher", "sure", "surer"), Analogy("law", "laws", "age", "ages")]
     for line in ("good better rough rougher JJ_JJR", "JJ_JJR good better rough rougher"):
         (tmp_path / "one.tsv").write_text(line.replace(" ", "\t") + "\nlaw\tlaws\tage\tages\tNN_NNS\n" + line + "\n")
         found = analogies.read(str(tmp_path / "one.tsv"))
         assert (found.sections, found.places.tolist()) == (["JJ_JJR", "NN_NNS"], [0, 1, 0])
-        assert found.questions[0] == Question("good", "better", "rough", "rougher")
+        assert found.questions[0] == Analogy("good", "better", "rough", "rougher")
     (tmp_path / "word_relationship.answers").write_text("JJ_JJR rougher\n")
     with pytest.raises(DataError, match="unequal numbers of lines"):
         analogies.read(str(tmp_path / "word_relationship.questions"))

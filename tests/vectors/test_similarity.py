@@ -11,7 +11,7 @@ from nlptools.errors import BundleError, DataError, InputError
 from nlptools.vectors.similarity import read, similarities
 from nlptools.vectors.subwords import Subwords
 from nlptools.vectors.table import Vectors
-from nlptools.vectors.vocabulary import Vocabulary
+from nlptools.vectors.vocabulary import EvaluationVocabulary
 
 EXPECTED = [("love", "sex"), ("tiger", "cat")], [6.77, 7.35]
 
@@ -100,19 +100,19 @@ def test_bad_files(tmp_path, name, data, said):
 
 def test_cosines():
     rows = np.array([[2, 0], [3, 4], [0, 0], [-1, 0], [3, 4]], np.float32)
-    vocabulary = Vocabulary(Vectors(["a", "b", "zero", "c", "B"], rows))
+    vocabulary = EvaluationVocabulary(Vectors(["a", "b", "zero", "c", "B"], rows))
     pairs = [("a", "b"), ("A", "c"), ("b", "B"), ("a", "zero"), ("a", "x"), ("x", "x")]
     found = similarities(vocabulary, pairs)
     assert found[:4] == pytest.approx([0.6, -1, 1, 0], abs=1e-7) and np.isnan(found[4:]).all()
-    kept = similarities(Vocabulary(vocabulary.vectors, fold=False), pairs)
+    kept = similarities(EvaluationVocabulary(vocabulary.vectors, fold=False), pairs)
     assert kept[2] == 1 and np.isnan(kept[1])
-    assert np.isnan(similarities(Vocabulary(vocabulary.vectors, 1), pairs)[0])
+    assert np.isnan(similarities(EvaluationVocabulary(vocabulary.vectors, 1), pairs)[0])
     assert similarities(vocabulary, []).tolist() == []
 
 
 def test_a_word_beside_itself_is_always_as_near():
     rows = np.random.default_rng(0).standard_normal((200, 7), dtype=np.float32)
-    vocabulary = Vocabulary(Vectors([f"w{i}" for i in range(200)], rows))
+    vocabulary = EvaluationVocabulary(Vectors([f"w{i}" for i in range(200)], rows))
     assert (similarities(vocabulary, [(f"w{i}", f"w{i}") for i in range(200)]) == 1).all()
 
 
@@ -123,8 +123,8 @@ def test_words_of_subwords():
     words = ["international", "cat"]
     vectors = Vectors(words, kept.vectors(words, range(len(words))), subwords=kept)
     pairs = [("international", "internationally"), ("cat", "é")]
-    assert np.isnan(similarities(Vocabulary(vectors), pairs)).all()
-    found = similarities(Vocabulary(vectors, 1), [*pairs, ("international", "cat")], subwords=True)
+    assert np.isnan(similarities(EvaluationVocabulary(vectors), pairs)).all()
+    found = similarities(EvaluationVocabulary(vectors, 1), [*pairs, ("international", "cat")], subwords=True)
     one, other = vectors["international"], kept.compose("internationally")
     expected = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
     assert found[0] == pytest.approx(expected, abs=1e-6)
@@ -134,7 +134,7 @@ def test_words_of_subwords():
 
 def test_vectors_that_are_not_finite():
     rows = np.array([[1, 0], [0, 1], [np.inf, 1]], np.float32)
-    vocabulary = Vocabulary(Vectors(list("abc"), rows))
+    vocabulary = EvaluationVocabulary(Vectors(list("abc"), rows))
     assert similarities(vocabulary, [("a", "b")]).tolist() == [0]
     with pytest.raises(BundleError, match="word 3 is not finite"):
         similarities(vocabulary, [("a", "c")])

@@ -152,7 +152,7 @@ class RDrop(CrossEntropy):
         return loss
 
 
-class LogProbabilities(torch.autograd.Function):
+class ChosenLogProbabilities(torch.autograd.Function):
     """See `layers.cross_entropy.chosen_log_probabilities`.
 
     The gradient of each row has a factor that only backward knows: the exponentials of a small batch are kept for it, those of

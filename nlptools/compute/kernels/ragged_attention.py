@@ -19,7 +19,7 @@ from nlptools.compute.kernels.attention import attention
 
 
 @dataclass(frozen=True)
-class Run:
+class EqualRows:
     """Neighbouring rows of one length.
 
     Attributes:
@@ -38,7 +38,7 @@ class Run:
 class Ragged:
     """What the new positions of each row attend to: the row's own positions up to themselves."""
 
-    def __init__(self, runs: Sequence[Run]) -> None:
+    def __init__(self, runs: Sequence[EqualRows]) -> None:
         self.runs = runs
 
     @classmethod
@@ -48,7 +48,7 @@ class Ragged:
         for length, group in groupby(own):
             count, new = len(list(group)), min(T, length)
             mask = None if new in (1, length) else _causal(new, length)
-            runs.append(Run(slice(begin, begin + count), new, length, mask))
+            runs.append(EqualRows(slice(begin, begin + count), new, length, mask))
             begin += count
         return cls(runs)
 
@@ -56,7 +56,7 @@ class Ragged:
         """The same, where each position sees the last `window` positions of its row at most, itself included."""
         return Ragged(
             [
-                run if run.own <= window else Run(run.rows, run.new, run.own, _causal(run.new, run.own, window))
+                run if run.own <= window else EqualRows(run.rows, run.new, run.own, _causal(run.new, run.own, window))
                 for run in self.runs
             ]
         )

@@ -15,7 +15,7 @@ import numpy as np
 
 from nlptools.configs.embed import Embed
 from nlptools.errors import BundleError, UsageError, display
-from nlptools.layers.packed import Group
+from nlptools.layers.packed import EqualLengths
 from nlptools.models import registry
 from nlptools.text.tokenizer import Tokenizer
 
@@ -99,19 +99,19 @@ class Cutting:
 
 
 @dataclass
-class Batch:
+class PackedTexts:
     """Concatenated sequences."""
 
     ids: Array  # (N,)
     positions: Array  # (N,), from 0 in each sequence
-    groups: list[Group]
+    groups: list[EqualLengths]
     skips: list[int]  # number of tokens at the beginning that are not pooled, for each group
     pieces: Array  # (B,) numbers of the pieces
     firsts: list[int]  # index in `pieces` of the first sequence of each group
 
 
 @dataclass
-class Prepared:
+class PreparedLines:
     """The pieces of some lines. Lists have an entry per piece, except `ids`."""
 
     lines: list[int] = field(default_factory=list)  # number of the line
@@ -120,7 +120,7 @@ class Prepared:
     sequences: list[list[int]] = field(default_factory=list)
     ids: list[list[int]] = field(default_factory=list)  # if needed, the line's own tokens after cutting, per line
     cut: int = 0  # number of lines that were cut
-    batches: list[Batch] = field(default_factory=list)
+    batches: list[PackedTexts] = field(default_factory=list)
 
 
 def encoder(loaded: Bundle) -> Any:
@@ -134,12 +134,12 @@ def encoder(loaded: Bundle) -> Any:
     return model.encoder if loaded.family in (registry.ENCODER, registry.TASK_DECODER) else model
 
 
-def prepare(lines: Sequence[str], cutting: Cutting, batch_tokens: int, threads: int) -> Prepared:
+def prepare(lines: Sequence[str], cutting: Cutting, batch_tokens: int, threads: int) -> PreparedLines:
     """The pieces of `lines`, in batches of about `batch_tokens` tokens, longest first."""
     texts = [cutting.prompt + line for line in lines] if cutting.prompt else lines
     if cutting.lowercase:
         texts = [text.lower() for text in texts]
-    prepared = Prepared()
+    prepared = PreparedLines()
     room = None if cutting.most is None else cutting.most - len(cutting.before) - len(cutting.after)
     for number, ids in enumerate(cutting.tokenizer.encode_lines(texts, threads)):
         prompt = min(cutting.prompt_length, len(ids))
@@ -155,7 +155,7 @@ def prepare(lines: Sequence[str], cutting: Cutting, batch_tokens: int, threads: 
     return prepared
 
 
-def _add(prepared: Prepared, line: int, ids: list[int], prompt: int, cutting: Cutting) -> None:
+def _add(prepared: PreparedLines, line: int, ids: list[int], prompt: int, cutting: Cutting) -> None:
     """Add a piece with `ids`, whose first `prompt` ids belong to the prompt."""
     begin = len(cutting.before)
     prepared.lines.append(line)
@@ -170,7 +170,7 @@ def _add(prepared: Prepared, line: int, ids: list[int], prompt: int, cutting: Cu
         prepared.ids[line] += ids[prompt:]
 
 
-def _batches(prepared: Prepared, most: int) -> list[Batch]:
+def _batches(prepared: PreparedLines, most: int) -> list[PackedTexts]:
     lengths = np.array([len(sequence) for sequence in prepared.sequences], np.int64)
     # at least the last token is pooled
     skips = np.minimum(np.array(prepared.skips, np.int64), lengths - 1)
@@ -185,17 +185,17 @@ def _batches(prepared: Prepared, most: int) -> list[Batch]:
     return batches
 
 
-def _batch(sequences: list[list[int]], pieces: Array, lengths: Array, skips: Array) -> Batch:
+def _batch(sequences: list[list[int]], pieces: Array, lengths: Array, skips: Array) -> PackedTexts:
     rows, left = lengths[pieces], skips[pieces]
     starts = np.flatnonzero(np.diff(rows, prepend=-1) | np.diff(left, prepend=-1))
     counts = np.diff(starts, append=len(pieces))
     groups, place = [], 0
     for first, count in zip(starts.tolist(), counts.tolist(), strict=True):
-        groups.append(Group(place, count, int(rows[first])))
+        groups.append(EqualLengths(place, count, int(rows[first])))
         place = groups[-1].end
     ids = np.fromiter(chain.from_iterable(sequences[i] for i in pieces), np.int64, place)
     positions = np.concatenate([np.tile(np.arange(group.length), group.count) for group in groups])
-    return Batch(ids, positions, groups, left[starts].tolist(), pieces, starts.tolist())
+    return PackedTexts(ids, positions, groups, left[starts].tolist(), pieces, starts.tolist())
 
 
 def _most(context: int | None, steps: SentenceSteps | None, requested: int) -> int | None:

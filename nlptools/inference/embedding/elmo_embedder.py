@@ -35,7 +35,7 @@ _TYPES = 4096  # words whose vectors are computed together
 _NOT_HERE = ("subword", "prompt", "long", "max_length")  # options of `embed` for models of tokens
 
 
-class Prepared(NamedTuple):
+class SentenceBatch(NamedTuple):
     """The words of some lines."""
 
     words: list[list[str]]
@@ -67,16 +67,16 @@ class ElmoEmbedder:
         self._state: list[RecurrentState] | None = None
         self._cut: set[str] = set()
 
-    def prepare(self, lines: Sequence[str]) -> Prepared:
+    def prepare(self, lines: Sequence[str]) -> SentenceBatch:
         """Split the lines into words, and spell these."""
         lowercase = self.bundle.tokenizer.lowercase
         words = [line.split() for line in lines]
         read = [[word.lower() for word in row] for row in words] if lowercase else words
         numbers = {word: number for number, word in enumerate(dict.fromkeys(chain.from_iterable(read)))}
         rows = [np.fromiter(map(numbers.__getitem__, row), np.int64, len(row)) for row in read]
-        return Prepared(words, rows, byte_spelling.spell(list(numbers)), byte_spelling.count_cut(list(numbers)))
+        return SentenceBatch(words, rows, byte_spelling.spell(list(numbers)), byte_spelling.count_cut(list(numbers)))
 
-    def embed(self, lines: Sequence[str], prepared: Prepared | None = None) -> np.ndarray:
+    def embed(self, lines: Sequence[str], prepared: SentenceBatch | None = None) -> np.ndarray:
         """See `contract.Embedder`: the words of each line pooled, zeros for a line without words."""
         kinds = (self.settings.pooling or "mean",)
         out = np.zeros((len(lines), self.dimensions), np.float32)
@@ -85,7 +85,7 @@ class ElmoEmbedder:
                 row[:] = self._finished(pool(vectors[None], None, kinds))[0]
         return out
 
-    def embed_units(self, lines: Sequence[str], prepared: Prepared | None = None) -> list[Units]:
+    def embed_units(self, lines: Sequence[str], prepared: SentenceBatch | None = None) -> list[Units]:
         """See `contract.Embedder`: the words of each line."""
         prepared = prepared or self.prepare(lines)
         vectors = map(self._finished, self._vectors(prepared))
@@ -99,7 +99,7 @@ class ElmoEmbedder:
             messages.warn(f"cut {counted} of more than {most} bytes; the model does not see their ends")
 
     @torch.inference_mode()
-    def _vectors(self, prepared: Prepared) -> list[Tensor]:
+    def _vectors(self, prepared: SentenceBatch) -> list[Tensor]:
         """(n, D) of each line, or (n, layers, D) with --layers all, on the CPU in float32."""
         if prepared.cut:
             different = dict.fromkeys(chain.from_iterable(prepared.words))

@@ -14,7 +14,7 @@ from nlptools.errors import DataError
 from nlptools.files import atomic, streams
 from nlptools.files.line_records import fields
 from nlptools.files.prefetch import one_ahead
-from nlptools.files.streams import Block, windows
+from nlptools.files.streams import LineBlock, windows
 from nlptools.inference.embedding.contract import Embedder
 from nlptools.vectors.files import formats
 from nlptools.vectors.files.array_writer import ArrayWriter
@@ -24,12 +24,12 @@ from nlptools.vectors.table import Vectors, first_words
 WINDOW = 8192  # texts that are sorted by length together
 
 
-def prepared(embedder: Embedder, blocks: Iterable[Block], size: int = WINDOW) -> Iterator[tuple[list[str], Any]]:
+def prepared(embedder: Embedder, blocks: Iterable[LineBlock], size: int = WINDOW) -> Iterator[tuple[list[str], Any]]:
     """At most `size` lines at a time, and what `embedder.prepare` makes of them in another thread."""
     return one_ahead((part.lines, embedder.prepare(part.lines)) for part in windows(blocks, size))
 
 
-def cosines(embedder: Embedder, blocks: Iterable[Block], size: int = WINDOW // 2) -> Iterator[list[float | None]]:
+def cosines(embedder: Embedder, blocks: Iterable[LineBlock], size: int = WINDOW // 2) -> Iterator[list[float | None]]:
     """The cosine of the two texts of each line, `text TAB text`, at most `size` lines at a time; None for empty lines.
 
     Raises:
@@ -43,7 +43,7 @@ def cosines(embedder: Embedder, blocks: Iterable[Block], size: int = WINDOW // 2
         yield [next(found) if pair else None for pair in some]
 
 
-def _pair(part: Block, place: int) -> list[str]:
+def _pair(part: LineBlock, place: int) -> list[str]:
     """The two texts of a line; none for an empty line."""
     line = part.lines[place]
     pair = fields(line) if line else []

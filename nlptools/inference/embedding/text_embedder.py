@@ -25,7 +25,7 @@ from nlptools.configs.embed import Embed
 from nlptools.errors import UsageError, display
 from nlptools.files import progress
 from nlptools.inference.embedding import batching
-from nlptools.inference.embedding.batching import Batch, Cutting, Prepared
+from nlptools.inference.embedding.batching import Cutting, PackedTexts, PreparedLines
 from nlptools.inference.embedding.contract import Units
 from nlptools.inference.embedding.selected_layers import SelectedLayers
 from nlptools.inference.embedding.sentence_steps import SentenceSteps
@@ -67,7 +67,7 @@ class TextEmbedder:
 
     # -- lines --------------------------------------------------------------------------------------------------
 
-    def prepare(self, lines: Sequence[str]) -> Prepared:
+    def prepare(self, lines: Sequence[str]) -> PreparedLines:
         """Tokenize the lines and arrange them in batches."""
         prepared = batching.prepare(lines, self.cutting, self.settings.batch_tokens, self.backend.threads)
         own = [ids[start:end] for ids, (start, end) in zip(prepared.sequences, prepared.own, strict=True)]
@@ -75,7 +75,7 @@ class TextEmbedder:
         return prepared
 
     @torch.inference_mode()
-    def embed(self, lines: Sequence[str], prepared: Prepared | None = None) -> np.ndarray:
+    def embed(self, lines: Sequence[str], prepared: PreparedLines | None = None) -> np.ndarray:
         """See `contract.Embedder`."""
         prepared = prepared or self.prepare(lines)
         self._cut += prepared.cut
@@ -91,7 +91,7 @@ class TextEmbedder:
         return self._finished(whole if self.steps is None else after_pooling(whole, self.steps)).numpy()
 
     @torch.inference_mode()
-    def embed_units(self, lines: Sequence[str], prepared: Prepared | None = None) -> list[Units]:
+    def embed_units(self, lines: Sequence[str], prepared: PreparedLines | None = None) -> list[Units]:
         """See `contract.Embedder`. Special tokens, and tokens beyond the maximum length, are left out."""
         prepared = prepared or self.prepare(lines)
         self._cut += prepared.cut
@@ -135,7 +135,7 @@ class TextEmbedder:
             raise UsageError(f"--truncate-dim {self.settings.truncate_dim}: the vectors have {width} dimensions")
         return self.settings.truncate_dim or width
 
-    def _states(self, batch: Batch) -> torch.Tensor:
+    def _states(self, batch: PackedTexts) -> torch.Tensor:
         """The states (N, D) of the requested layers. Layer 0 is the embeddings; the last one is the input of the heads."""
         ids, model = self.backend.put(batch.ids), self.model
         states: list[torch.Tensor]
@@ -196,7 +196,7 @@ def after_pooling(vectors: torch.Tensor, steps: SentenceSteps) -> torch.Tensor:
     return F.normalize(vectors, dim=-1) if steps.normalize else vectors
 
 
-def _reported(prepared: Prepared, lines: int) -> Iterator[Batch]:
+def _reported(prepared: PreparedLines, lines: int) -> Iterator[PackedTexts]:
     """The batches of so many lines; those that are computed are reported as progress."""
     computed = 0
     for batch in prepared.batches:
@@ -205,7 +205,7 @@ def _reported(prepared: Prepared, lines: int) -> Iterator[Batch]:
         progress.ahead(lines * computed // len(prepared.lines))
 
 
-def _join(rows: np.ndarray, prepared: Prepared, count: int) -> np.ndarray:
+def _join(rows: np.ndarray, prepared: PreparedLines, count: int) -> np.ndarray:
     """The vectors of lines (count, D): the means of the vectors of their pieces (P, D), weighted by numbers of tokens."""
     if len(rows) == count:
         return rows

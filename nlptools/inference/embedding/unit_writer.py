@@ -11,7 +11,7 @@ import numpy as np
 
 from nlptools.errors import BundleError
 from nlptools.files.line_records import escape
-from nlptools.files.streams import Output
+from nlptools.files.streams import LineWriter
 from nlptools.vectors.files.array_writer import ArrayWriter
 from nlptools.vectors.files.decimals import rows_of_decimals
 
@@ -52,10 +52,10 @@ class UnitWriter:
             self._lines = self._index = self._array = None
             if index is None:
                 self._lines = stack.enter_context(
-                    Output(path, force=force, line_buffered=line_buffered, layout="jsonl")
+                    LineWriter(path, force=force, line_buffered=line_buffered, layout="jsonl")
                 )
             else:
-                self._index = stack.enter_context(Output(index, force=force, line_buffered=line_buffered))
+                self._index = stack.enter_context(LineWriter(index, force=force, line_buffered=line_buffered))
                 self._array = stack.enter_context(
                     ArrayWriter(path, form, dimensions, dtype, force=force, keep_lines=False)
                 )

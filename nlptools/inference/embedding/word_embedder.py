@@ -52,7 +52,7 @@ Longs = np.ndarray[Any, np.dtype[np.int64]]
 Weigh = Callable[[str, int], float]  # (word, its row in the file, or -1 if computed from n-grams) -> weight
 
 
-class Words(NamedTuple):
+class LineWords(NamedTuple):
     """The words of some lines."""
 
     flat: list[str]
@@ -160,10 +160,10 @@ class WordEmbedder:
         """D, the width of the resulting vectors."""
         return min(self.settings.truncate_dim or self.vectors.dimensions, self.vectors.dimensions)
 
-    def prepare(self, lines: Sequence[str]) -> Words:
+    def prepare(self, lines: Sequence[str]) -> LineWords:
         """The words of the lines."""
         found = self.tokenizer.tokens_lines(lines)
-        return Words(list(chain.from_iterable(found)), np.fromiter(map(len, found), np.int64, len(found)))
+        return LineWords(list(chain.from_iterable(found)), np.fromiter(map(len, found), np.int64, len(found)))
 
     def embed(self, lines: Sequence[str], prepared: Any = None) -> Floats:
         """One vector per line, float32 (N, D). Raises BundleError if a vector of the file is not finite."""
@@ -264,7 +264,7 @@ class WordEmbedder:
         self._used = 1
         self._made: set[int] = set()  # rows computed from n-grams
 
-    def _known(self, words: Words) -> tuple[Longs, Longs]:
+    def _known(self, words: LineWords) -> tuple[Longs, Longs]:
         """The rows of the words that have vectors, and the number of such words in each line, (N,)."""
         rows = self._rows_of(words.flat)
         known = rows > 0

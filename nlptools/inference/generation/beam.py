@@ -20,7 +20,7 @@ from torch import Tensor
 from nlptools.compute.backend import Backend
 from nlptools.compute.kernels.cross_entropy import log_sum_exp
 from nlptools.configs.generation import Generate
-from nlptools.inference.generation.constraints import Ban, Rows, penalized
+from nlptools.inference.generation.constraints import Ban, DecodingState, penalized
 from nlptools.inference.generation.continuation import Continuation, Opening, next_logits
 from nlptools.models.contract import Decoder
 
@@ -109,7 +109,9 @@ class BeamSearch:
         logits = penalized(self.logits, self.settings, prompts, self.ids.reshape(n * width, -1).tolist())
         normalizer = log_sum_exp(logits)
         if self.bans:
-            rows = Rows(self.ids.shape[2], np.repeat(self.inputs, width).tolist(), self.ids.reshape(n * width, -1))
+            rows = DecodingState(
+                self.ids.shape[2], np.repeat(self.inputs, width).tolist(), self.ids.reshape(n * width, -1)
+            )
             for ban in self.bans:
                 ban(logits, rows)
         # the best 2K of an input are among the best 2K of each of its hypotheses

@@ -17,7 +17,7 @@ from nlptools.configs.generation import Generate
 
 
 @dataclass(frozen=True)
-class Rows:
+class DecodingState:
     """The state of the rows when their next token is chosen."""
 
     step: int  # tokens so far
@@ -25,7 +25,7 @@ class Rows:
     ids: np.ndarray  # (N, step) the tokens of each so far
 
 
-Ban = Callable[[Tensor, Rows], None]  # sets the scores (N, V) of forbidden tokens to -inf, in place
+Ban = Callable[[Tensor, DecodingState], None]  # sets the scores (N, V) of forbidden tokens to -inf, in place
 
 
 def bans(
@@ -63,7 +63,7 @@ def bans(
 def _never(tokens: Sequence[int]) -> Ban:
     listed = torch.tensor(list(tokens))
 
-    def ban(scores: Tensor, rows: Rows) -> None:
+    def ban(scores: Tensor, rows: DecodingState) -> None:
         scores.index_fill_(1, listed.to(scores.device), -torch.inf)
 
     return ban
@@ -73,7 +73,7 @@ def _one_end(eos: int, ends: Sequence[int], greedy: bool) -> Ban:
     """All end tokens as one: with the score of the best of them (greedy), or the probability of all together."""
     together = torch.tensor([eos, *ends])
 
-    def ban(scores: Tensor, rows: Rows) -> None:
+    def ban(scores: Tensor, rows: DecodingState) -> None:
         index = together.to(scores.device)
         of_ends = scores[:, index]
         scores.index_fill_(1, index[1:], -torch.inf)
@@ -85,7 +85,7 @@ def _one_end(eos: int, ends: Sequence[int], greedy: bool) -> Ban:
 def _not_before(least: int, eos: int) -> Ban:
     """No end token before `least` tokens, unless all other tokens are forbidden."""
 
-    def ban(scores: Tensor, rows: Rows) -> None:
+    def ban(scores: Tensor, rows: DecodingState) -> None:
         if rows.step < least:
             end = scores[:, eos].clone()
             scores[:, eos] = -torch.inf
@@ -97,7 +97,7 @@ def _not_before(least: int, eos: int) -> Ban:
 def _no_repeat(n: int) -> Ban:
     """No repeated n-gram (Paulus et al. 2018, arXiv:1705.04304)."""
 
-    def ban(scores: Tensor, rows: Rows) -> None:
+    def ban(scores: Tensor, rows: DecodingState) -> None:
         if rows.step < n:
             return
         windows = np.lib.stride_tricks.sliding_window_view(rows.ids, n, axis=1)  # (N, step - n + 1, n)
@@ -113,7 +113,7 @@ def _no_repeat(n: int) -> Ban:
 def _begin_with(prefixes: Sequence[Sequence[int]], others: Sequence[Ban]) -> Ban:
     """The tokens of a prefix come whatever the other bans forbid; after it only those bans count."""
 
-    def ban(scores: Tensor, rows: Rows) -> None:
+    def ban(scores: Tensor, rows: DecodingState) -> None:
         due = [(row, prefixes[n][rows.step]) for row, n in enumerate(rows.inputs) if rows.step < len(prefixes[n])]
         row, token = torch.tensor(due, dtype=torch.int64, device=scores.device).view(-1, 2).unbind(1)
         kept = scores[row, token]

@@ -26,14 +26,14 @@ from nlptools.models.language.mixture import MixtureHead
 from nlptools.models.language.ngram_decoder import NGramHead
 
 
-class Directions:
+class HiddenHistory:
     """The hidden states of the tokens of each row, at length 1: (B, S or more, D) float32, padded on the right."""
 
     def __init__(self, vectors: Tensor, lengths: Tensor) -> None:
         self.vectors, self.lengths = vectors, lengths  # lengths (B,): tokens of each row
 
     @classmethod
-    def of(cls, hidden: Tensor, lengths: Sequence[int]) -> Directions:
+    def of(cls, hidden: Tensor, lengths: Sequence[int]) -> HiddenHistory:
         """Those of hidden states (B, T, D) that are padded on the left."""
         T = hidden.shape[1]
         vectors = torch.zeros(hidden.shape, dtype=torch.float32, device=hidden.device)
@@ -42,15 +42,15 @@ class Directions:
         return cls(vectors, torch.tensor(lengths, device=hidden.device))
 
     @classmethod
-    def joined(cls, parts: Sequence[Directions]) -> Directions:
+    def joined(cls, parts: Sequence[HiddenHistory]) -> HiddenHistory:
         """The rows of several, one after the other."""
         longest = max(part.vectors.shape[1] for part in parts)
         vectors = [F.pad(part.vectors, (0, 0, 0, longest - part.vectors.shape[1])) for part in parts]
         return cls(torch.cat(vectors), torch.cat([part.lengths for part in parts]))
 
-    def select(self, rows: Tensor) -> Directions:
+    def select(self, rows: Tensor) -> HiddenHistory:
         """A choice of the rows."""
-        return Directions(self.vectors[rows], self.lengths[rows])
+        return HiddenHistory(self.vectors[rows], self.lengths[rows])
 
     def nearest(self, candidates: Tensor) -> Tensor:
         """The highest cosine of each of the candidates (B, K, D), of length 1, with a token of its row: (B, K)."""
@@ -81,8 +81,8 @@ class ContrastiveSearch(Samples):
             raise UsageError("--contrastive needs hidden states, which n-gram models and mixtures do not have")
         self.parents = torch.empty(0, dtype=torch.int64)  # (B,) the row of the state that each row goes on from
         self.hidden: Tensor | None = None  # (B, 1, D) of the last token of each row
-        self.past: Directions | None = None
-        self.opened: list[Directions] = []  # of rows that have been read, and join the batch
+        self.past: HiddenHistory | None = None
+        self.opened: list[HiddenHistory] = []  # of rows that have been read, and join the batch
 
     def _pick(self, logits: Tensor, rows: list[int]) -> Tensor:
         """See `Samples`; the candidates of all rows go through the model together."""
@@ -126,14 +126,14 @@ class ContrastiveSearch(Samples):
             self.state, self.opened = self.state.select(self.parents), [self.past]
         super()._join(model, inputs, moved, room)
         self.past, self.parents = (
-            Directions.joined(self.opened),
+            HiddenHistory.joined(self.opened),
             torch.arange(len(self.rows), device=self.backend.device),
         )
 
     def _read(self, model: LanguageModel, rows: list[list[int]], room: int) -> tuple[Tensor, Any]:
         """See `Samples`."""
         hidden, state = read_hidden(model, rows, room, self.backend)
-        self.opened.append(Directions.of(hidden, [len(row) for row in rows]))
+        self.opened.append(HiddenHistory.of(hidden, [len(row) for row in rows]))
         return next_logits(model, hidden), state
 
 

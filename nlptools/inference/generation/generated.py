@@ -9,7 +9,7 @@ from itertools import pairwise
 from nlptools.bundle import Bundle
 from nlptools.configs.generation import Generate
 from nlptools.inference.generation.continuation import Continuation
-from nlptools.inference.generation.pieces import Pieces
+from nlptools.inference.generation.pieces import PieceSpeller
 from nlptools.inference.generation.stop_texts import stop_at, token_ends
 from nlptools.inference.generation.token_pieces import Piece
 from nlptools.inference.line_score import token_name
@@ -36,7 +36,7 @@ def as_text(
     text_of: Callable[[Sequence[int]], str],
     prompt_length: int,
     settings: Generate,
-    pieces: Pieces,
+    pieces: PieceSpeller,
     prompt: Sequence[Piece] = (),
 ) -> Generated:
     """A continuation as text, up to the first stop text.

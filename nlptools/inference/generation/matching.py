@@ -12,7 +12,7 @@ from nlptools import messages
 from nlptools.configs.generation import Generate
 from nlptools.errors import UsageError
 from nlptools.inference.generation.automaton import FAR, TokenAutomaton, Trie, automaton
-from nlptools.inference.generation.constraints import Rows
+from nlptools.inference.generation.constraints import DecodingState
 from nlptools.inference.generation.continuation import Continuation
 from nlptools.text.token_bytes import keeps_first_space, token_bytes
 from nlptools.text.tokenizer import Tokenizer
@@ -70,7 +70,7 @@ class TextConstraint:
     def _stop(self) -> bool:
         return self.ended is not None and all(map(self.ended, range(len(self.at_start))))
 
-    def __call__(self, scores: Tensor, rows: Rows) -> None:
+    def __call__(self, scores: Tensor, rows: DecodingState) -> None:
         for row, number in enumerate(rows.inputs):
             self._ban(scores[row], rows.ids[row], self.at_start[number], self.limits[number])
 

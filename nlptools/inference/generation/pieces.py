@@ -28,7 +28,7 @@ _CHUNK = 1 << 22  # logits that are computed at a time
 OnText = Callable[[int, int, str, Sequence[Piece]], None]
 
 
-class Pieces:
+class PieceSpeller:
     """Makes the pieces of the texts of one model."""
 
     def __init__(self, loaded: Bundle, model: LanguageModel, backend: Backend) -> None:

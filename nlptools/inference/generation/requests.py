@@ -9,7 +9,7 @@ from nlptools.configs.generation import Generate
 
 
 @dataclass(frozen=True)
-class Request:
+class CompletionRequest:
     """A prompt with the options for its continuation."""
 
     prompt: str

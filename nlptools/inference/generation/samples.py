@@ -17,7 +17,7 @@ from torch import Tensor
 
 from nlptools.compute.backend import Backend
 from nlptools.configs.generation import Generate
-from nlptools.inference.generation.constraints import Ban, Rows, penalized
+from nlptools.inference.generation.constraints import Ban, DecodingState, penalized
 from nlptools.inference.generation.continuation import (
     Continuation,
     Opening,
@@ -134,7 +134,7 @@ class Samples:
             part = logits if len(group) == len(new) else logits[group]
             past = np.array([new[n] for n in group], np.int64).reshape(len(group), step)
             for ban in self.rules:
-                ban(part, Rows(step, [inputs[n] for n in group], past))
+                ban(part, DecodingState(step, [inputs[n] for n in group], past))
             if part is not logits:
                 logits[group] = part
 

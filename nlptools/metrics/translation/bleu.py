@@ -20,7 +20,7 @@ import numpy as np
 from nlptools.errors import UsageError
 from nlptools.metrics.metric import Floats, Ints, Items, Table
 from nlptools.metrics.ngrams import END, Ids, matches
-from nlptools.metrics.translation.metric import CorpusMetric, References, Score, score_type
+from nlptools.metrics.translation.metric import CorpusMetric, CorpusScore, References, score_type
 from nlptools.text import mecab
 from nlptools.text.bleu_blocks import SEPARATE
 
@@ -37,7 +37,7 @@ _exp = np.vectorize(math.exp, otypes=[np.float64])
 
 
 @dataclass(frozen=True)
-class BleuScore(Score):
+class BleuScore(CorpusScore):
     """BLEU and its parts; lengths are in tokens, counts and totals in n-grams, precisions in percent."""
 
     counts: tuple[float, ...] = ()

@@ -15,12 +15,12 @@ import numpy as np
 
 from nlptools import messages
 from nlptools.configs.evaluate import Evaluate
-from nlptools.configs.metrics import TRANSLATION, Request
+from nlptools.configs.metrics import TRANSLATION, MetricRequest
 from nlptools.errors import DataError
-from nlptools.metrics.metric import Data, Evaluation, Items, Table, signature_text
+from nlptools.metrics.metric import Evaluation, Items, MetricData, Table, signature_text
 from nlptools.metrics.paired import check_references
 from nlptools.metrics.translation.bleu import Bleu, BleuScore
-from nlptools.metrics.translation.metric import CorpusMetric, References, Score, corpus_evaluation
+from nlptools.metrics.translation.metric import CorpusMetric, CorpusScore, References, corpus_evaluation
 from nlptools.metrics.translation.segments import reference_counts
 from nlptools.text.east_asian import tokenizer_for
 from nlptools.version import __version__
@@ -36,7 +36,7 @@ def metric_class(name: str) -> Any:
     return getattr(import_module(f"nlptools.metrics.translation.{module}"), cls)
 
 
-def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Evaluation:
+def requested(requests: Sequence[MetricRequest], data: MetricData, options: Evaluate) -> Evaluation:
     """The metric, with its default options, that `nlptools evaluate` is asked for."""
     metric: CorpusMetric = metric_class(requests[0].metric)()
     check_references(data.predictions, data.references)
@@ -83,17 +83,17 @@ def bleu(hypotheses: Texts, references: Sequence[Iterable[str | None]], **option
     return score
 
 
-def chrf(hypotheses: Texts, references: Sequence[Iterable[str | None]], **options: Any) -> Score:
+def chrf(hypotheses: Texts, references: Sequence[Iterable[str | None]], **options: Any) -> CorpusScore:
     """chrF of `hypotheses`; options are those of `nlptools.metrics.translation.chrf.Chrf`. Otherwise as `bleu`."""
     return _score(metric_class("chrf")(**options), hypotheses, references)
 
 
-def ter(hypotheses: Texts, references: Sequence[Iterable[str | None]], **options: Any) -> Score:
+def ter(hypotheses: Texts, references: Sequence[Iterable[str | None]], **options: Any) -> CorpusScore:
     """Translation edit rate of `hypotheses`; options are those of `nlptools.metrics.translation.ter.Ter`. Otherwise as `bleu`."""
     return _score(metric_class("ter")(**options), hypotheses, references)
 
 
-def _score(metric: CorpusMetric, hypotheses: Texts, references: Sequence[Iterable[str | None]]) -> Score:
+def _score(metric: CorpusMetric, hypotheses: Texts, references: Sequence[Iterable[str | None]]) -> CorpusScore:
     texts: Any = hypotheses if isinstance(hypotheses, str) else list(hypotheses)
     sides = [reference if isinstance(reference, str) else list(reference) for reference in references]
     table = _statistics(metric, texts, sides)

@@ -19,7 +19,7 @@ References = Sequence[Sequence["str | None"]]  # one list per reference; None wh
 
 
 @dataclass(frozen=True)
-class Score:
+class CorpusScore:
     """The score of a corpus or a segment, from 0 to 100 where the metric has bounds.
 
     Attributes:
@@ -75,9 +75,9 @@ class CorpusMetric(ABC):
     def _count(self, hypotheses: Sequence[str], references: References) -> Table:
         """The statistics of some segments, of which each has a reference: (S, C)."""
 
-    def score(self, total: Table) -> Score:
+    def score(self, total: Table) -> CorpusScore:
         """The score of one row or of a sum of rows (C,), with its parts."""
-        return Score(self.name, float(self.scores(np.asarray(total)[None])[0]))
+        return CorpusScore(self.name, float(self.scores(np.asarray(total)[None])[0]))
 
     @abstractmethod
     def scores(self, totals: Table) -> Floats:

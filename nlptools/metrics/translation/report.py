@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from nlptools.configs.bleu import Report, Significance
+from nlptools.configs.bleu import BleuReport, Significance
 from nlptools.files.line_records import escape
 from nlptools.metrics import tables
 from nlptools.metrics.metric import Items, Table, signature_text
-from nlptools.metrics.significance import Result
+from nlptools.metrics.significance import SystemScore
 from nlptools.metrics.translation.corpus import signature
-from nlptools.metrics.translation.metric import CorpusMetric, References, Score
+from nlptools.metrics.translation.metric import CorpusMetric, CorpusScore, References
 from nlptools.metrics.translation.segments import reference_counts
 from nlptools.metrics.translation.systems import Systems
 
@@ -33,7 +33,7 @@ _SHORT = {  # of keys in signatures; see `_signature` for TER's tokenizer
 _SIGNIFICANT = 0.05
 
 
-def lines(systems: Systems, report: Report, tests: Significance, terminal: bool = False) -> list[str]:
+def lines(systems: Systems, report: BleuReport, tests: Significance, terminal: bool = False) -> list[str]:
     """One line for each metric, JSON, or a table of systems; on a `terminal` with a line that explains its intervals."""
     if report.format == "tsv" and not report.score_only:
         return [line for i in range(len(systems.names)) for line in _tsv(systems, i, report)]
@@ -51,13 +51,13 @@ def lines(systems: Systems, report: Report, tests: Significance, terminal: bool 
     return [f"{text[:place]:>{max(at)}}{text[place:]}" for place, text in zip(at, texts)] if min(at) >= 0 else texts
 
 
-def sentence_lines(metric: CorpusMetric, table: Table, references: References, report: Report) -> list[str]:
+def sentence_lines(metric: CorpusMetric, table: Table, references: References, report: BleuReport) -> list[str]:
     """A line for each segment (S, C)."""
     lines = []
     for row, count in zip(table, reference_counts(references), strict=True):
         items = signature(metric, count, version=report.signature)
         score = metric.score(row)
-        result = Result(score.name, score.score)
+        result = SystemScore(score.name, score.score)
         if report.format == "json":
             lines.append(json.dumps(_record(score, result, items, report.width), ensure_ascii=False))
         else:
@@ -68,7 +68,7 @@ def sentence_lines(metric: CorpusMetric, table: Table, references: References, r
 # -- one system -------------------------------------------------------------------------------------------------------
 
 
-def _line(score: Score, result: Result, items: Items, report: Report) -> str:
+def _line(score: CorpusScore, result: SystemScore, items: Items, report: BleuReport) -> str:
     """`NAME|SIGNATURE = SCORE ...`."""
     number = _number(result, report.width)
     return (
@@ -76,7 +76,7 @@ def _line(score: Score, result: Result, items: Items, report: Report) -> str:
     )
 
 
-def _record(score: Score, result: Result, items: Items, width: int) -> dict[str, Any]:
+def _record(score: CorpusScore, result: SystemScore, items: Items, width: int) -> dict[str, Any]:
     """The score with its interval, its parts and its signature, whose items are keys of their own."""
     record: dict[str, Any] = {
         "name": result.name,
@@ -98,16 +98,16 @@ def _signature(items: Items, short: bool) -> str:
     return signature_text((names.get(key, key), value) for key, value in items) if short else signature_text(items)
 
 
-def _number(result: Result, width: int) -> str:
+def _number(result: SystemScore, width: int) -> str:
     number = f"{result.value:.{width}f}"
     return f"{number} ({_interval(result, width)})" if result.mean is not None and result.mean > 0 else number
 
 
-def _interval(result: Result, width: int) -> str:
+def _interval(result: SystemScore, width: int) -> str:
     return f"μ = {result.mean:.{width}f} ± {result.ci:.{width}f}"
 
 
-def _tsv(systems: Systems, place: int, report: Report) -> Iterator[str]:
+def _tsv(systems: Systems, place: int, report: BleuReport) -> Iterator[str]:
     """System, metric, score and signature, by metric; mean and half width of an interval, and the p-value, if any."""
     for metric, results in systems.columns.items():
         result = results[place]
@@ -122,7 +122,7 @@ def _tsv(systems: Systems, place: int, report: Report) -> Iterator[str]:
 # -- several systems --------------------------------------------------------------------------------------------------
 
 
-def _lines_of_systems(systems: Systems, report: Report, tests: Significance, terminal: bool) -> list[str]:
+def _lines_of_systems(systems: Systems, report: BleuReport, tests: Significance, terminal: bool) -> list[str]:
     """The scores alone, JSON, or a table with a row for each system and a column for each metric."""
     names = [*systems.names]
     if tests.paired:
@@ -149,7 +149,9 @@ def _lines_of_systems(systems: Systems, report: Report, tests: Significance, ter
     return lines + [f" - {name:<10} {_signature(items, report.short)}" for name, items in systems.signatures.items()]
 
 
-def _systems_json(systems: Systems, by_system: Sequence[tuple[str, Sequence[Result]]], width: int, tested: bool) -> str:
+def _systems_json(
+    systems: Systems, by_system: Sequence[tuple[str, Sequence[SystemScore]]], width: int, tested: bool
+) -> str:
     """One object for each system. Without a paired test the scores are text; with one they are objects of numbers."""
     records: list[dict[str, Any]] = []
     for name, results in by_system:
@@ -158,12 +160,12 @@ def _systems_json(systems: Systems, by_system: Sequence[tuple[str, Sequence[Resu
     return json.dumps(records, indent=4)
 
 
-def _numbers(result: Result) -> dict[str, Any]:
+def _numbers(result: SystemScore) -> dict[str, Any]:
     numbers = {"score": result.value, "p_value": result.p_value, "mean": result.mean, "ci": result.ci}
     return {**numbers, "corrected": "holm"} if result.corrected else numbers
 
 
-def _cell(result: Result, width: int, between: str) -> str:
+def _cell(result: SystemScore, width: int, between: str) -> str:
     text = f"{result.value:.{width}f}"
     if result.mean is not None:
         text += f" ({result.mean:.{width}f} ± {result.ci:.{width}f})"

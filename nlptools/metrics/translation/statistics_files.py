@@ -19,7 +19,7 @@ import numpy as np
 
 from nlptools.errors import DataError, UsageError, display
 from nlptools.files import line_records, streams
-from nlptools.files.streams import Block
+from nlptools.files.streams import LineBlock
 from nlptools.metrics.metric import Table
 from nlptools.metrics.translation.bleu import Bleu
 from nlptools.metrics.translation.corpus import CorpusStatistics, metric_class
@@ -78,7 +78,7 @@ def _description(metric: CorpusMetric) -> dict[str, Any]:
     return {"metric": kind, "options": options, "signature": dict(metric.signature()), "version": __version__}
 
 
-def _opened(path: str) -> tuple[dict[str, Any], list[str], Iterator[Block]]:
+def _opened(path: str) -> tuple[dict[str, Any], list[str], Iterator[LineBlock]]:
     """The description of a file's metric, the names of its columns, and the blocks of its rows."""
     blocks = streams.blocks(path)
     head: list[str] = []
@@ -89,7 +89,7 @@ def _opened(path: str) -> tuple[dict[str, Any], list[str], Iterator[Block]]:
     if len(head) < 2 or not head[0].startswith(_MARK):
         raise DataError("not a file that --statistics wrote", path=path, line=1)
     description = line_records.parse_json_object(head[0][len(_MARK) :], path, 1)
-    return description, head[1].split("\t"), chain([Block(path, 3, head[2:])], blocks)
+    return description, head[1].split("\t"), chain([LineBlock(path, 3, head[2:])], blocks)
 
 
 def _restored(description: dict[str, Any], columns: Sequence[str], path: str) -> CorpusMetric:

@@ -10,9 +10,9 @@ import numpy as np
 from nlptools.configs.bleu import Significance
 from nlptools.metrics import significance
 from nlptools.metrics.metric import Items, Table
-from nlptools.metrics.significance import Result
+from nlptools.metrics.significance import SystemScore
 from nlptools.metrics.translation.corpus import CorpusStatistics, signature
-from nlptools.metrics.translation.metric import CorpusMetric, Score, corpus_evaluation
+from nlptools.metrics.translation.metric import CorpusMetric, CorpusScore, corpus_evaluation
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Systems:
     """
 
     names: list[str]
-    scores: list[list[Score]]
-    columns: dict[str, list[Result]]
+    scores: list[list[CorpusScore]]
+    columns: dict[str, list[SystemScore]]
     signatures: dict[str, Items]
 
 
@@ -41,8 +41,8 @@ def compare(
         DataError: no segments.
     """
     tables = statistics.tables()
-    scores: list[list[Score]] = []
-    columns: dict[str, list[Result]] = {}
+    scores: list[list[CorpusScore]] = []
+    columns: dict[str, list[SystemScore]] = {}
     signatures: dict[str, Items] = {}
     for k, metric in enumerate(statistics.metrics):
         rows = [system[k] for system in tables]
@@ -52,7 +52,7 @@ def compare(
     return Systems(list(names), scores, columns, signatures)
 
 
-def _results(metric: CorpusMetric, tables: list[Table], tests: Significance) -> list[Result]:
+def _results(metric: CorpusMetric, tables: list[Table], tests: Significance) -> list[SystemScore]:
     systems = [corpus_evaluation(metric, table, precision=np.float32) for table in tables]
     if not tests.paired:
         return [significance.results(system, tests.confidence, tests.seed)[0] for system in systems]

@@ -27,7 +27,7 @@ from nlptools.layers.heads import MaskedTokenHead, Pooler, ReplacedTokenHead
 from nlptools.layers.initial import draw_as_bert
 from nlptools.layers.linear import Linear, check_activation
 from nlptools.layers.output import Projection, padded_embedding
-from nlptools.layers.packed import Group
+from nlptools.layers.packed import EqualLengths
 from nlptools.layers.query_positions import QueryPositions
 from nlptools.layers.transformer import Block, Heads
 from nlptools.models.contract import Hidden
@@ -151,7 +151,7 @@ class Bert(nn.Module):
         return self._last(self._embedded(ids, types, positions), heads, last, wanted.select)
 
     def packed(
-        self, ids: Tensor, positions: Tensor, groups: Sequence[Group], layers: range, types: Tensor | None = None
+        self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], layers: range, types: Tensor | None = None
     ) -> list[Tensor]:
         """The hidden states (N, D) of each of `layers`, numbered as in `contract.Hidden`, of packed sequences.
 
@@ -166,7 +166,7 @@ class Bert(nn.Module):
         return [x for number, x in enumerate(islice(states, layers[-1] + 1)) if number in layers]
 
     def packed_first(
-        self, ids: Tensor, positions: Tensor, groups: Sequence[Group], types: Tensor | None = None
+        self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], types: Tensor | None = None
     ) -> Tensor:
         """The last hidden state (B, D) of the first token of each packed sequence, see `packed` and `at`."""
         heads, last = partial(packed.heads, groups=groups), partial(packed.first_heads, groups=groups)

@@ -64,7 +64,7 @@ def _check_names(name: str, value: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Settings:
+class AdapterSettings:
     """What a checked adapter_config.json says.
 
     Attributes:

@@ -1,6 +1,6 @@
 """From and to the directories of Hugging Face: configurations, and names and layout of weights.
 
-Inside the package each weight has one name; the module of a family (`Family`) translates it. What no family can express is
+Inside the package each weight has one name; the module of a family (`FolderLayout`) translates it. What no family can express is
 saved under a `model_type` of our own, "nlptools-" and the architecture, with our names. Unknown weights are an error,
 except buffers of old uploads.
 """
@@ -32,7 +32,7 @@ _NEAREST = {  # families that are not supported, because of a layer or a scaling
 }
 
 
-class Family(Protocol):
+class FolderLayout(Protocol):
     """What a module of this package offers for a family of models."""
 
     MODEL_TYPES: tuple[str, ...]  # in config.json
@@ -63,7 +63,7 @@ class Family(Protocol):
         """The weights of a directory under our names, in the shapes of `wanted`. Raises BundleError."""
 
 
-class TaskFamily(Family, Protocol):
+class TaskFamily(FolderLayout, Protocol):
     """A family of models that may have heads of tasks."""
 
     def heads_in(self, weights: Mapping[str, Tensor], config: Any, architectures: Sequence[str]) -> tuple[str, ...]:
@@ -113,7 +113,7 @@ def config_from_hf(data: Mapping[str, Any]) -> tuple[str, Any]:
 
 
 def tied(arch: str, config: Any) -> tuple[str, str] | None:
-    """See `Family.tied`; also None for models that are saved in no layout of Hugging Face, and for those with heads of tasks."""
+    """See `FolderLayout.tied`; None also for models with task heads and for models that no Hugging Face layout holds."""
     family = _family(arch, config) if registry.find(arch).family == registry.LANGUAGE else None
     return None if family is None else family.tied(config)
 
@@ -184,11 +184,11 @@ def heads_in(arch: str, weights: Mapping[str, Tensor], config: Any, data: Mappin
     return {"heads": heads, "num_labels": labels, "concatenated": concatenated}
 
 
-def _family(arch: str, config: Any) -> Family | None:
+def _family(arch: str, config: Any) -> FolderLayout | None:
     """The family in whose layout a model is saved; None: ours."""
     families = map(_imported, registry.find(arch).huggingface)
     return next((family for family in families if family.can_express(config)), None)
 
 
-def _imported(module: str) -> Family:
-    return cast(Family, import_module(module))
+def _imported(module: str) -> FolderLayout:
+    return cast(FolderLayout, import_module(module))

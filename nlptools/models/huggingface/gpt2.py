@@ -94,7 +94,7 @@ def architecture(data: Mapping[str, Any]) -> str:
 
 
 def tied(config: GPTConfig) -> tuple[str, str] | None:
-    """See `directories.Family`."""
+    """See `directories.FolderLayout`."""
     return ("wte.weight", _OUTPUT) if config.tie_word_embeddings else None
 
 

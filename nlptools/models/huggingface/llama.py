@@ -74,7 +74,7 @@ _QWENS_WINDOW, _QWENS_WINDOW_LAYERS = 4096, 28
 
 
 def architecture(data: Mapping[str, Any]) -> str:
-    """See `directories.Family`. Raises BundleError for a model with a head that is not known."""
+    """See `directories.FolderLayout`. Raises BundleError for a model with a head that is not known."""
     ours, names = data.get("nlptools"), data.get("architectures")
     has_task = isinstance(ours, dict) and ours.get("arch") == _TASKS
     for name in names if isinstance(names, list) else ():
@@ -111,7 +111,7 @@ def can_express(config: ModernConfig) -> bool:
 
 
 def tied(config: ModernConfig) -> tuple[str, str] | None:
-    """See `directories.Family`."""
+    """See `directories.FolderLayout`."""
     return ("embed_tokens.weight", "lm_head.weight") if config.tie_word_embeddings else None
 
 

@@ -74,7 +74,7 @@ def architecture(data: Mapping[str, Any]) -> str:
 
 
 def tied(config: TransformerConfig) -> tuple[str, str] | None:
-    """See `directories.Family`: another output matrix than the embedding is refused when the weights are read."""
+    """See `directories.FolderLayout`: another output matrix than the embedding is refused when the weights are read."""
     return None
 
 

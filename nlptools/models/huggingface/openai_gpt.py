@@ -50,7 +50,7 @@ def architecture(data: Mapping[str, Any]) -> str:
 
 
 def tied(config: GPTConfig) -> tuple[str, str] | None:
-    """See `directories.Family`."""
+    """See `directories.FolderLayout`."""
     pair = gpt2.tied(config)
     return pair and (_EMBEDDINGS[pair[0]], pair[1])
 

@@ -228,7 +228,7 @@ def load_weights(path: Path) -> dict[str, Tensor]:
     """
     if not is_adapter(path):
         return artifacts.load_weights(path)
-    settings, base = adapter_settings.Settings(read(path)), base_of(path)
+    settings, base = adapter_settings.AdapterSettings(read(path)), base_of(path)
     if artifacts.verify(base):
         _check_base(path, base)
     config = artifacts.read_json(base / "config.json")
@@ -332,7 +332,7 @@ class _Weights:
         return None
 
     def replace(
-        self, whole: Mapping[str, Tensor], settings: adapter_settings.Settings, tied: tuple[str, str] | None
+        self, whole: Mapping[str, Tensor], settings: adapter_settings.AdapterSettings, tied: tuple[str, str] | None
     ) -> dict[str, Tensor]:
         """Put these weights in the place of those of the base; returns them by the names here.
 
@@ -354,7 +354,7 @@ class _Weights:
                 self.tensors[each] = tensor
         return placed
 
-    def add(self, module: str, down: Tensor, up: Tensor, settings: adapter_settings.Settings) -> None:
+    def add(self, module: str, down: Tensor, up: Tensor, settings: adapter_settings.AdapterSettings) -> None:
         """Add the product of the matrices of a module, (rank, in) and (out, rank), to its weight. Raises BundleError."""
         name = shorten(module, 200)
         place = self.place(f"{module}.weight")

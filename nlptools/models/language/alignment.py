@@ -43,7 +43,7 @@ class Tokens:
 
 
 @dataclass(frozen=True, eq=False)
-class Alignment:
+class TokenAlignment:
     """The tokens of a part, in terms of those of the main model.
 
     Attributes:
@@ -61,7 +61,7 @@ class Alignment:
     lacking: int
 
     @classmethod
-    def identity(cls, tokens: Tokens) -> Alignment:
+    def identity(cls, tokens: Tokens) -> TokenAlignment:
         """The main model as a part of its own."""
         ids, nothing = np.arange(tokens.size), np.zeros(0, np.int64)
         return cls(ids, np.ones_like(ids), tokens.vocab.unk, nothing, 0)
@@ -85,7 +85,7 @@ class Alignment:
         return bool(wrong.any())
 
 
-def align(main: Tokens, part: Tokens) -> Alignment:
+def align(main: Tokens, part: Tokens) -> TokenAlignment:
     """The tokens of `part` in terms of those of `main`."""
     unknown, theirs = main.vocab.unk, part.vocab.unk
     roles = {main.eos: part.eos, **({} if unknown is None or theirs is None else {unknown: theirs})}
@@ -110,4 +110,4 @@ def align(main: Tokens, part: Tokens) -> Alignment:
         sharing[sharers] = len(sharers)
     mapped = {*ids[sharing > 0].tolist(), *part.never, *([] if theirs is None else [theirs])}
     others = np.array([id for id in range(part.size) if id not in mapped], np.int64)
-    return Alignment(ids, sharing, unknown, others, len(lacking))
+    return TokenAlignment(ids, sharing, unknown, others, len(lacking))

@@ -29,8 +29,8 @@ from nlptools import messages
 from nlptools.errors import DataError, shown
 from nlptools.files import streams
 from nlptools.files.prefetch import mapped
-from nlptools.files.streams import Output
-from nlptools.models.language.arpa_lines import NEVER, Lines
+from nlptools.files.streams import LineWriter
+from nlptools.models.language.arpa_lines import NEVER, ArpaLines
 from nlptools.models.language.ngram import SPECIAL, Floats, Level, Longs, NGramConfig, NGrams
 from nlptools.text.vocab import Vocab
 
@@ -67,11 +67,11 @@ def names(vocab: Vocab, config: NGramConfig, eos: int) -> list[str]:
 # -- writing ------------------------------------------------------------------------------------------------------------
 
 
-def write(model: NGrams, words: Sequence[str], out: Output, threads: int = 1) -> None:
+def write(model: NGrams, words: Sequence[str], out: LineWriter, threads: int = 1) -> None:
     """Write a model with this vocabulary (see `names`), with this many threads. Raises StreamError."""
     head = "".join(f"ngram {n}={len(level)}\n" for n, level in enumerate(model.levels, 1))
     out.write(f"\\data\\\n{head}")
-    lines = Lines(model, [word.encode("utf-8", "surrogatepass") for word in words])
+    lines = ArpaLines(model, [word.encode("utf-8", "surrogatepass") for word in words])
     for n, level in enumerate(model.levels, 1):
         out.write(f"\n\\{n}-grams:")
         starts = range(0, len(level), _ROWS)

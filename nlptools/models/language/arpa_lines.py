@@ -21,7 +21,7 @@ NEVER = -99.0  # log10 of a probability of 0, as SRILM writes it
 _SIZE = 8  # bytes of a cell
 
 
-class Lines:
+class ArpaLines:
     """Formats the n-grams of a model.
 
     Args:

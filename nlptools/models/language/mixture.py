@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from nlptools.layers.output import Measure, OutputHead, OutputHeadDefaults
 from nlptools.models.contract import LanguageModel, LanguageModelDefaults
-from nlptools.models.language.alignment import Alignment
+from nlptools.models.language.alignment import TokenAlignment
 from nlptools.models.language.ngram_decoder import NGramDecoder
 
 LARGEST = 1 << 24  # words of an n-gram model, whose ids have to be exact in float32
@@ -31,7 +31,7 @@ class AlignedHead(OutputHeadDefaults, nn.Module):
     sharing: Tensor  # (V,)
     others: Tensor  # (X,)
 
-    def __init__(self, head: OutputHead, alignment: Alignment) -> None:
+    def __init__(self, head: OutputHead, alignment: TokenAlignment) -> None:
         super().__init__()
         self.head, self.unknown = [head], alignment.unknown  # in a list: the head's modules belong to the model
         self.vocab_size = len(alignment.ids)
@@ -159,7 +159,7 @@ class Mixture(LanguageModelDefaults, nn.Module):
     """
 
     def __init__(
-        self, parts: Sequence[LanguageModel], alignments: Sequence[Alignment], weights: Sequence[float]
+        self, parts: Sequence[LanguageModel], alignments: Sequence[TokenAlignment], weights: Sequence[float]
     ) -> None:
         super().__init__()
         self.parts = nn.ModuleList(parts)  # type: ignore[arg-type]

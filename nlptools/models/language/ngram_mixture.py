@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from nlptools.models.language.alignment import Alignment
+from nlptools.models.language.alignment import TokenAlignment
 from nlptools.models.language.ngram import Floats, Longs, Matches, NGramConfig, NGrams
 
 _LN10 = math.log(10)
@@ -20,7 +20,7 @@ _LN10 = math.log(10)
 class AlignedNGrams:
     """An n-gram model over the words of another one."""
 
-    def __init__(self, model: NGrams, alignment: Alignment, bos: int) -> None:
+    def __init__(self, model: NGrams, alignment: TokenAlignment, bos: int) -> None:
         """
         Args:
             bos: <s> of the main model.
@@ -65,7 +65,7 @@ class NGramMixture:
         weights: one for each part; their sum is 1.
     """
 
-    def __init__(self, parts: Sequence[NGrams], alignments: Sequence[Alignment], weights: Sequence[float]) -> None:
+    def __init__(self, parts: Sequence[NGrams], alignments: Sequence[TokenAlignment], weights: Sequence[float]) -> None:
         bos = parts[0].config.bos
         self.parts = [AlignedNGrams(part, alignment, bos) for part, alignment in zip(parts, alignments, strict=True)]
         self.order = max(part.order for part in parts)

@@ -24,7 +24,7 @@ from nlptools.errors import BundleError
 from nlptools.layers.adaptive_softmax import AdaptiveSoftmax
 from nlptools.layers.dropout import Dropout, LockedDropout, WordDropout
 from nlptools.layers.output import OutputHead, Projection
-from nlptools.layers.recurrent import Recurrent
+from nlptools.layers.recurrent import RecurrentLayer
 from nlptools.models.contract import Hidden, LanguageModelDefaults
 
 
@@ -162,7 +162,8 @@ class RecurrentLM(LanguageModelDefaults, nn.Module):
         self.token_embedding = nn.Embedding(V, E)
         fed = [E, *config.layer_sizes]
         self.layers = nn.ModuleList(
-            Recurrent(config.cell, fed[i], fed[i + 1], config.weight_dropout) for i in range(config.num_hidden_layers)
+            RecurrentLayer(config.cell, fed[i], fed[i + 1], config.weight_dropout)
+            for i in range(config.num_hidden_layers)
         )
         self.width = max(config.layer_sizes)
         self.cell_width = self.width if config.cell == "lstm" else 0

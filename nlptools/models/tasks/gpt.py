@@ -14,7 +14,7 @@ from dataclasses import replace
 from torch import Tensor
 
 from nlptools.layers import packed
-from nlptools.layers.packed import Group
+from nlptools.layers.packed import EqualLengths
 from nlptools.models.contract import Hidden
 from nlptools.models.language.gpt import GPT, GPTConfig
 from nlptools.models.language.modern import Modern, ModernConfig
@@ -49,13 +49,13 @@ class GPTWithHeads(TaskHeads):
         return self.of_rows(self.encoder(ids)[0], mask)
 
     def packed_states(
-        self, ids: Tensor, positions: Tensor, groups: Sequence[Group], layers: range, types: Tensor | None = None
+        self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], layers: range, types: Tensor | None = None
     ) -> list[Tensor]:
         """See `TaskHeads`."""
         return packed.by_group(lambda rows: self.encoder.states(rows).layers, ids, groups, layers)
 
     def packed_rows(
-        self, ids: Tensor, positions: Tensor, groups: Sequence[Group], types: Tensor | None = None
+        self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], types: Tensor | None = None
     ) -> Tensor:
         """See `TaskHeads`."""
         (rows,) = packed.by_group(lambda ids: (self.encoder(ids)[0][:, -1:],), ids, groups, range(1))

@@ -17,7 +17,7 @@ from nlptools.layers.dropout import Dropout
 from nlptools.layers.heads import LayerMix, MentionHead, SequenceHead
 from nlptools.layers.initial import draw_as_bert
 from nlptools.layers.linear import Linear
-from nlptools.layers.packed import Group
+from nlptools.layers.packed import EqualLengths
 from nlptools.layers.pooling import choose
 from nlptools.models.contract import Hidden
 
@@ -102,14 +102,14 @@ class TaskHeads(nn.Module):
         return hidden[rows, mask.sum(1) - 1][:, None]
 
     def packed_states(
-        self, ids: Tensor, positions: Tensor, groups: Sequence[Group], layers: range, types: Tensor | None = None
+        self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], layers: range, types: Tensor | None = None
     ) -> list[Tensor]:
         """The hidden states (N, D) of `layers` for sequences end to end; see `Bert.packed`."""
         states: list[Tensor] = self.encoder.packed(ids, positions, groups, layers, types)
         return states
 
     def packed_rows(
-        self, ids: Tensor, positions: Tensor, groups: Sequence[Group], types: Tensor | None = None
+        self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], types: Tensor | None = None
     ) -> Tensor:
         """(B, D): the last hidden state of the token that represents each sequence, of sequences end to end."""
         hidden: Tensor = self.encoder.packed_first(ids, positions, groups, types)

@@ -29,7 +29,7 @@ from nlptools.layers.dropout import Dropout
 from nlptools.layers.heads import SequenceHead
 from nlptools.layers.linear import Linear
 from nlptools.layers.pooling import pool
-from nlptools.layers.sentence import Bidirectional, SelfAttention
+from nlptools.layers.sentence import Bidirectional, SentenceAttention
 from nlptools.models import registry
 
 WIDTHS = (3, 4, 5)  # of the windows of a cnn, in words (Kim 2014)
@@ -110,7 +110,7 @@ class TextClassifier(nn.Module):
             self.register_buffer("buckets", torch.zeros(config.num_ngrams, dtype=torch.int64))
             self.token_embedding.weight.requires_grad_(False)  # its rows learn by a way of their own
         else:
-            self.body = _BODIES.get(config.arch, Recurrent)(config)
+            self.body = _BODIES.get(config.arch, RecurrentClassifier)(config)
             size = self.body.size
         self.sequence = SequenceHead(size * (4 if config.texts == 2 else 1), config.num_labels, False, config.dropout)
 
@@ -188,7 +188,7 @@ class Mean(nn.Module):
         return self.dense(self.dropout(pool(x, mask, ("mean",))), "relu")
 
 
-class Convolution(nn.Module):
+class ConvolutionClassifier(nn.Module):
     """Windows of several widths, and the maximum and mean over time of each filter.
 
     Windows reach over both ends, as in Kim 2014 (D14-1181), so that filters know where a text begins and ends. The mean is
@@ -213,7 +213,7 @@ class Convolution(nn.Module):
         return torch.cat(pooled, 1)
 
 
-class Recurrent(Bidirectional):
+class RecurrentClassifier(Bidirectional):
     """Layers that read word by word from both ends, and the mean over time."""
 
     def __init__(self, config: TextClassifierConfig) -> None:
@@ -225,7 +225,7 @@ class Recurrent(Bidirectional):
         return pool(self.states(x, mask), mask, ("mean",))
 
 
-class Attention(SelfAttention):
+class Attention(SentenceAttention):
     """Blocks of a Transformer, and the mean over time."""
 
     def __init__(self, config: TextClassifierConfig) -> None:
@@ -237,4 +237,4 @@ class Attention(SelfAttention):
         return pool(self.states(x, mask), mask, ("mean",))
 
 
-_BODIES: dict[str, Any] = {"mean": Mean, "cnn": Convolution, "transformer": Attention}
+_BODIES: dict[str, Any] = {"mean": Mean, "cnn": ConvolutionClassifier, "transformer": Attention}

@@ -25,7 +25,7 @@ from nlptools.layers.convolution import GatedConvolution
 from nlptools.layers.crf import Crf
 from nlptools.layers.dropout import Dropout, LockedDropout
 from nlptools.layers.linear import Linear
-from nlptools.layers.sentence import Bidirectional, Convolutions, SelfAttention
+from nlptools.layers.sentence import Bidirectional, Convolutions, SentenceAttention
 from nlptools.models import registry
 from nlptools.models.tasks.word_input import WordInput
 from nlptools.text.spelling import MOST_CHARACTERS
@@ -143,8 +143,8 @@ def _convolutions(config: WordTaggerConfig, sizes: tuple[int, int, int]) -> Conv
     return Convolutions(*sizes, Dropout(config.dropout))
 
 
-def _attention(config: WordTaggerConfig, sizes: tuple[int, int, int]) -> SelfAttention:
-    return SelfAttention(*sizes, config.num_attention_heads, config.dropout)
+def _attention(config: WordTaggerConfig, sizes: tuple[int, int, int]) -> SentenceAttention:
+    return SentenceAttention(*sizes, config.num_attention_heads, config.dropout)
 
 
 def _recurrent(config: WordTaggerConfig, sizes: tuple[int, int, int]) -> Bidirectional:

@@ -34,7 +34,7 @@ _EMBEDDING_STD = 0.1
 
 
 @dataclass(frozen=True)
-class ConvolutionConfig(Vocabularies):
+class ConvolutionTranslatorConfig(Vocabularies):
     """Sizes of a convolutional encoder-decoder (Gehring et al. 2017, ConvS2S)."""
 
     hidden_size: int
@@ -56,7 +56,7 @@ class ConvolutionConfig(Vocabularies):
         return self.max_position_embeddings
 
     @classmethod
-    def from_options(cls, options: TrainSeq2Seq, **tokens: Any) -> ConvolutionConfig:
+    def from_options(cls, options: TrainSeq2Seq, **tokens: Any) -> ConvolutionTranslatorConfig:
         """The sizes that a command's options ask for."""
         return cls(**tokens, **common_sizes(options), embedding_size=options.embedding or options.hidden)
 
@@ -66,7 +66,7 @@ class ConvolutionConfig(Vocabularies):
         return layers * self.hidden_size**2 + self.embedding_rows * self.embedding_size
 
 
-class Source(NamedTuple):
+class ConvolutionalMemory(NamedTuple):
     """What the decoder attends to."""
 
     keys: Tensor  # (B, S, E)
@@ -77,7 +77,7 @@ class Source(NamedTuple):
 class ConvolutionState:
     """The last inputs of each decoder layer, and the sources; see `contract.SourceState`."""
 
-    def __init__(self, source: Source, inputs: list[Tensor], width: int = 1) -> None:
+    def __init__(self, source: ConvolutionalMemory, inputs: list[Tensor], width: int = 1) -> None:
         self.source = source
         self.inputs = inputs  # of each layer the last k - 1, (R, k - 1, D); zeros where nothing came before
         self.width = width  # rows of one source: they stand together
@@ -90,7 +90,7 @@ class ConvolutionState:
         sources = rows[::width] // self.width
         source = self.source
         if not all_in_order(sources, len(source.keys)):
-            source = Source(*(tensor.index_select(0, sources) for tensor in source))
+            source = ConvolutionalMemory(*(tensor.index_select(0, sources) for tensor in source))
         chosen = ConvolutionState(source, [inputs.index_select(0, rows) for inputs in self.inputs], width)
         chosen.size = self.size
         chosen.keeps_attention = self.keeps_attention
@@ -100,7 +100,7 @@ class ConvolutionState:
 class EncoderLayer(nn.Module):
     """A gated convolution around each place, and a residual sum."""
 
-    def __init__(self, config: ConvolutionConfig) -> None:
+    def __init__(self, config: ConvolutionTranslatorConfig) -> None:
         super().__init__()
         self.convolution = GatedConvolution(config.hidden_size, config.kernel_size)
         self.dropout = Dropout(config.dropout)
@@ -116,14 +116,16 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """A gated convolution over each place and those before it, attention to the source, and residual sums."""
 
-    def __init__(self, config: ConvolutionConfig) -> None:
+    def __init__(self, config: ConvolutionTranslatorConfig) -> None:
         super().__init__()
         self.convolution = GatedConvolution(config.hidden_size, config.kernel_size)
         self.query = Linear(config.hidden_size, config.embedding_size)
         self.output = Linear(config.embedding_size, config.hidden_size)
         self.dropout = Dropout(config.dropout)
 
-    def forward(self, x: Tensor, before: Tensor, embedded: Tensor, source: Source) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(
+        self, x: Tensor, before: Tensor, embedded: Tensor, source: ConvolutionalMemory
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """x (R, T, D), its last inputs (R, k-1, D), embedded tokens (R, T, E) -> x, last inputs, attention (R, T, S)."""
         R, T, E = embedded.shape
         B = len(source.keys)
@@ -138,12 +140,12 @@ class DecoderLayer(nn.Module):
         return (out + x).mul_(HALF), given[:, T:], weights.view(R, T, -1)
 
 
-class Convolution(nn.Module):
+class ConvolutionTranslator(nn.Module):
     """See the module's docstring; fulfils `contract.EncoderDecoder`."""
 
     runs_in_16_bits = True  # also on a CPU
 
-    def __init__(self, config: ConvolutionConfig) -> None:
+    def __init__(self, config: ConvolutionTranslatorConfig) -> None:
         super().__init__()
         self.config = config
         self.max_context = config.max_position_embeddings
@@ -205,7 +207,7 @@ class Convolution(nn.Module):
         if mask is not None:
             bias.masked_fill_(~mask[:, None], -torch.inf)
         nothing = x.new_zeros(B, self.config.kernel_size - 1, self.config.hidden_size)
-        return ConvolutionState(Source(keys, values, bias), [nothing] * len(self.decoder_layers))
+        return ConvolutionState(ConvolutionalMemory(keys, values, bias), [nothing] * len(self.decoder_layers))
 
     def forward(self, ids: Tensor, state: ConvolutionState) -> tuple[Tensor, ConvolutionState]:
         """See `contract.EncoderDecoder`; hidden is (R, T, E). Raises DataError beyond `max_context` target positions."""

@@ -33,7 +33,7 @@ from nlptools.models.translation.vocabularies import Vocabularies, common_sizes
 
 
 @dataclass(frozen=True)
-class RecurrentConfig(Vocabularies):
+class RecurrentTranslatorConfig(Vocabularies):
     """Sizes of a recurrent encoder-decoder with attention (Bahdanau et al. 2015; Luong et al. 2015)."""
 
     hidden_size: int
@@ -54,7 +54,7 @@ class RecurrentConfig(Vocabularies):
             raise BundleError(f"attention is {self.attention!r}, expected bahdanau or luong")
 
     @classmethod
-    def from_options(cls, options: TrainSeq2Seq, **tokens: Any) -> RecurrentConfig:
+    def from_options(cls, options: TrainSeq2Seq, **tokens: Any) -> RecurrentTranslatorConfig:
         """The sizes that a command's options ask for."""
         return cls(
             **tokens,
@@ -70,7 +70,7 @@ class RecurrentConfig(Vocabularies):
         return layers * self.hidden_size**2 + self.embedding_rows * self.embedding_size
 
 
-class Source(NamedTuple):
+class RecurrentMemory(NamedTuple):
     """What the decoder attends to."""
 
     outputs: Tensor  # (B, S, C) of the encoder
@@ -79,10 +79,10 @@ class Source(NamedTuple):
 
 
 @dataclass
-class RecurrentState:
+class RecurrentTranslatorState:
     """Hidden states of the decoder's rows, `width` rows for each source; fulfils `contract.SourceState`."""
 
-    source: Source
+    source: RecurrentMemory
     hidden: Tensor  # (L, R, D)
     cell: Tensor  # (L, R, D); of a GRU (L, R, 0)
     feed: Tensor  # (R, D) Luong's attentional hidden state; (R, 0) where it is not fed
@@ -90,13 +90,13 @@ class RecurrentState:
     keeps_attention: bool = False
     attention: Tensor | None = None  # (R, T, S)
 
-    def select(self, rows: Tensor, width: int = 1) -> RecurrentState:
+    def select(self, rows: Tensor, width: int = 1) -> RecurrentTranslatorState:
         """See `contract.State`."""
         inputs = rows[::width] // self.width
         source = self.source
         if not all_in_order(inputs, len(source.keys)):
-            source = Source(*(None if part is None else part.index_select(0, inputs) for part in source))  # type: ignore[arg-type]
-        return RecurrentState(
+            source = RecurrentMemory(*(None if part is None else part.index_select(0, inputs) for part in source))  # type: ignore[arg-type]
+        return RecurrentTranslatorState(
             source,
             self.hidden.index_select(1, rows),
             self.cell.index_select(1, rows),
@@ -106,13 +106,13 @@ class RecurrentState:
         )
 
 
-class Recurrent(nn.Module):
+class RecurrentTranslator(nn.Module):
     """See the module's docstring; fulfils `contract.EncoderDecoder`."""
 
     runs_in_16_bits = False  # PyTorch trains recurrent layers on a CPU in float32 only
     max_context: int | None = None
 
-    def __init__(self, config: RecurrentConfig) -> None:
+    def __init__(self, config: RecurrentTranslatorConfig) -> None:
         super().__init__()
         self.config = config
         self.start_token = config.pad
@@ -126,7 +126,7 @@ class Recurrent(nn.Module):
             self.source_embedding = nn.Embedding(config.source_vocab_size, E, padding_idx=config.pad)
         self.output = Projection(self.target_embedding, config.num_classes)
         self.dropout = Dropout(config.dropout)
-        self.encoder = Encoder(config)
+        self.encoder = RecurrentEncoder(config)
         self.attention = SourceAttention(config.attention, D, C)
         self.bridge = Linear(C, L * D * (2 if config.cell == "lstm" else 1))
         self.embedded = Linear(E, (4 if config.cell == "lstm" else 3) * D)
@@ -159,7 +159,7 @@ class Recurrent(nn.Module):
                 if "bias_hh" in name or name == "embedded.bias" or (name.startswith("cells") and "bias" in name):
                     parameter[D : 2 * D] = 1.0
 
-    def encode(self, ids: Tensor, mask: Tensor | None = None, capacity: int | None = None) -> RecurrentState:
+    def encode(self, ids: Tensor, mask: Tensor | None = None, capacity: int | None = None) -> RecurrentTranslatorState:
         """See `contract.EncoderDecoder`."""
         if mask is not None and bool(mask.all()):
             mask = None
@@ -174,9 +174,11 @@ class Recurrent(nn.Module):
         states = states.permute(1, 2, 0, 3)  # (hidden and cell, L, B, D)
         cell = states[1] if config.cell == "lstm" else outputs.new_empty(*states.shape[1:3], 0)
         feed = outputs.new_zeros(len(ids), config.hidden_size * self.feeds)
-        return RecurrentState(Source(outputs, self.attention.keys(outputs), mask), states[0], cell, feed)
+        return RecurrentTranslatorState(
+            RecurrentMemory(outputs, self.attention.keys(outputs), mask), states[0], cell, feed
+        )
 
-    def forward(self, ids: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+    def forward(self, ids: Tensor, state: RecurrentTranslatorState) -> tuple[Tensor, RecurrentTranslatorState]:
         """See `contract.EncoderDecoder`; the hidden that is returned has the embedding's size."""
         config = self.config
         x = self.target_embedding(ids)
@@ -193,7 +195,7 @@ class Recurrent(nn.Module):
         else:  # nothing in the loop waits for attention: all positions at once
             contexts, weights = (out.view(*ids.shape, -1) for out in attend(tops.flatten(0, 1)))
         hidden = self._read(x, tops, contexts, torch.stack(loop.feeds, 1) if self.feeds else None)
-        return hidden, RecurrentState(
+        return hidden, RecurrentTranslatorState(
             state.source,
             torch.stack(loop.hidden),
             torch.stack(loop.cell),
@@ -212,10 +214,10 @@ class Recurrent(nn.Module):
         return self.readout(self.dropout(attentional))
 
 
-class Encoder(nn.Module):
+class RecurrentEncoder(nn.Module):
     """Layers of LSTM or GRU, in one or both directions."""
 
-    def __init__(self, config: RecurrentConfig) -> None:
+    def __init__(self, config: RecurrentTranslatorConfig) -> None:
         super().__init__()
         kind: Any = nn.LSTM if config.cell == "lstm" else nn.GRU
         D, directions = config.hidden_size, 1 + config.bidirectional
@@ -250,7 +252,7 @@ def _arrange(x: Tensor, places: Tensor) -> Tensor:
 class _Loop:
     """The decoder's way through the target, one position at a time."""
 
-    def __init__(self, model: Recurrent, attend: AttentionSteps, state: RecurrentState) -> None:
+    def __init__(self, model: RecurrentTranslator, attend: AttentionSteps, state: RecurrentTranslatorState) -> None:
         self.attend = attend
         self.additive, self.feeding = model.additive, model.feeds
         self.dropout = model.dropout

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from nlptools.configs.checks import check_heads
 from nlptools.configs.seq2seq import TrainSeq2Seq
 from nlptools.errors import BundleError, UsageError
-from nlptools.layers.attention import Source
+from nlptools.layers.attention import SourceMemory
 from nlptools.layers.cache import Cache
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import check_activation
@@ -90,7 +90,7 @@ class TransformerConfig(Vocabularies):
 class TransformerState:
     """The decoder's own keys and values, and those of the source."""
 
-    def __init__(self, source: Source, cache: Cache | None) -> None:
+    def __init__(self, source: SourceMemory, cache: Cache | None) -> None:
         self.source = source
         self.cache = cache  # None: serves for one call
         self.keeps_attention = False
@@ -161,7 +161,7 @@ class Transformer(nn.Module):
         # on a CPU in float32: products as small as those of a beam's step take half as long as in 16 bits
         exact = torch.float32 if x.device.type == "cpu" else None
         cache = None if capacity is None else Cache.of(len(layers), capacity, exact)
-        return TransformerState(Source(layers, mask), cache)
+        return TransformerState(SourceMemory(layers, mask), cache)
 
     def forward(self, ids: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
         """See `contract.EncoderDecoder`."""

@@ -245,12 +245,12 @@ class NullThreshold(NamedTuple):
     exact: float
 
 
-def gold(question: Question) -> squad.Question:
+def gold(question: Question) -> squad.GoldAnswers:
     """A question as the metric takes it; yes and no become the answers `yes` and `no`."""
     if question.yes_no in ("yes", "no"):
-        return squad.Question(question.id, (question.yes_no,))
+        return squad.GoldAnswers(question.id, (question.yes_no,))
     texts = () if question.impossible else tuple(answer.text for answer in question.answers)
-    return squad.Question(question.id, texts)
+    return squad.GoldAnswers(question.id, texts)
 
 
 def tune_threshold(questions: Sequence[Question], records: Sequence[AnswerRecord]) -> NullThreshold:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nlptools.batches import strided_windows
-from nlptools.batches.encoder_rows import Rows, Segment, bounds_of, encode_once, join
+from nlptools.batches.encoder_rows import EncoderRows, EncoderSegment, bounds_of, encode_once, join
 from nlptools.batches.features import Encoding, with_types
 from nlptools.batches.piece_offsets import covered, touched
 from nlptools.batches.windows import NO_TARGET
@@ -38,7 +38,7 @@ class AnswerFeatures:
     The tokens of row r from `begin[r]` to `begin[r] + length[r]` are the pieces of its context from `first[r]` on.
     """
 
-    rows: Rows
+    rows: EncoderRows
     null: np.ndarray  # (R,) int64, the place of the token that stands for no answer
     contexts: tuple[str, ...]  # of the questions: (N,)
     question: np.ndarray  # (R,) int64, the number of the question of each row; ascending
@@ -107,7 +107,10 @@ def answer_features(
     of_row = windows.text
     first = pieces.bounds[context[of_row]] + windows.first
     length = windows.end - windows.first
-    segments = [Segment(asked.ids, asked.bounds[which[of_row]], sizes[of_row]), Segment(pieces.ids, first, length, 1)]
+    segments = [
+        EncoderSegment(asked.ids, asked.bounds[which[of_row]], sizes[of_row]),
+        EncoderSegment(pieces.ids, first, length, 1),
+    ]
     rows, (_, begin) = join(marks, segments)
     return AnswerFeatures(
         with_types(rows, encoding.types),

@@ -41,7 +41,8 @@ def answer_files(
     with ExitStack() as stack:
         outputs = [(path, value) for path, value in values if path is not None]
         files = [
-            (stack.enter_context(streams.Output(path, force=force, layout="json")), value) for path, value in outputs
+            (stack.enter_context(streams.LineWriter(path, force=force, layout="json")), value)
+            for path, value in outputs
         ]
         yield add
         for file, _ in files:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nlptools.batches.encoder_rows import Segment, bounds_of, encode_once, join
+from nlptools.batches.encoder_rows import EncoderSegment, bounds_of, encode_once, join
 from nlptools.batches.features import Encoding, Features, with_types
 from nlptools.errors import UsageError
 from nlptools.formats.examples import Choice
@@ -38,8 +38,8 @@ def choice_features(examples: Sequence[Choice], encoding: Encoding) -> Features:
     rows, _ = join(
         marks,
         [
-            Segment(contexts.ids, contexts.bounds[context] + before - first, first),
-            Segment(endings.ids, endings.bounds[ending], second, 1),
+            EncoderSegment(contexts.ids, contexts.bounds[context] + before - first, first),
+            EncoderSegment(endings.ids, endings.bounds[ending], second, 1),
         ],
     )
     cut_rows = int((first + second < before + after).sum())

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nlptools.batches.encoder_rows import Segment, bounds_of, encode_once, join
+from nlptools.batches.encoder_rows import EncoderSegment, bounds_of, encode_once, join
 from nlptools.batches.features import Encoding, Features, with_types
 from nlptools.batches.piece_offsets import covered, touched
 from nlptools.errors import UsageError
@@ -48,7 +48,7 @@ def coreference_features(examples: Sequence[Coreference], encoding: Encoding) ->
         kept.append(here.start + chosen)
     lengths = np.array([len(chosen) for chosen in kept], np.int64)
     flat = pieces.ids[np.concatenate(kept)] if kept else pieces.ids
-    rows, (begin,) = join(marks, [Segment(flat, bounds_of(lengths)[:-1], lengths)])
+    rows, (begin,) = join(marks, [EncoderSegment(flat, bounds_of(lengths)[:-1], lengths)])
     spans += begin[:, None, None]
     for n in range(len(examples)):
         for first, last in spans[n].tolist():

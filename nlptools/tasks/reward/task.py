@@ -29,7 +29,7 @@ _BINS = 10  # of probabilities, for the calibration
 
 
 @dataclass(frozen=True)
-class RewardModel(Task):
+class RewardTask(Task):
     """See the module's docstring.
 
     Attributes:
@@ -42,7 +42,7 @@ class RewardModel(Task):
     tuned: ClassVar[tuple[str, ...]] = ("best_reward",)
 
     @classmethod
-    def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> RewardModel:
+    def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> RewardTask:
         mean = saved_setting(loaded.config, "best_reward", 0.0)
         return cls("reward", reading_options(files, labelled=False), best_reward=mean)
 
@@ -54,7 +54,7 @@ class RewardModel(Task):
     def numbers(self) -> tuple[str, ...]:
         return ("loss", "calibration", "length_correlation", "accuracy_longer", "best_reward", "accuracy")
 
-    def learn(self, examples: Sequence[Ranking]) -> RewardModel:
+    def learn(self, examples: Sequence[Ranking]) -> RewardTask:
         return self
 
     def features(self, examples: Sequence[Ranking], encoding: Encoding, labelled: bool) -> Features:

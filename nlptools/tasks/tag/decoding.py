@@ -22,7 +22,7 @@ _BREACH = 1e6  # the cost of breaking the scheme, far above any score; 64 bits k
 _BATCH = 1 << 14  # scores per step: few enough for the cache, and for sentences of similar length
 
 
-class Neighbours(NamedTuple):
+class TagTransitions(NamedTuple):
     """Which of C tags may stand where (bool), or scores of that as a CRF learns them (float)."""
 
     follows: np.ndarray  # (C, C), [before, now]
@@ -30,7 +30,7 @@ class Neighbours(NamedTuple):
     ends: np.ndarray  # (C,), as the last
 
 
-def constraints(names: Sequence[str], scheme: str) -> Neighbours:
+def constraints(names: Sequence[str], scheme: str) -> TagTransitions:
     """The constraints of a scheme on tags of these names.
 
     Args:
@@ -51,14 +51,14 @@ def constraints(names: Sequence[str], scheme: str) -> Neighbours:
         for n, now in enumerate(tags):
             start, inside, end = ((before[0], now[0], before[1] == now[1]) in rule for rule in rules)
             may[b, n] = (now[0] == "O" or start or inside) and (before[0] == "O" or end or inside)
-    return Neighbours(may[1:, 1:], may[0, 1:], may[1:, 0])
+    return TagTransitions(may[1:, 1:], may[0, 1:], may[1:, 0])
 
 
 def best_tags(
     scores: np.ndarray,
     sentences: np.ndarray,
-    allowed: Neighbours | None = None,
-    transitions: Neighbours | None = None,
+    allowed: TagTransitions | None = None,
+    transitions: TagTransitions | None = None,
 ) -> np.ndarray:
     """The best tag of each word of N sentences: (W,) int64. Of equally good ones the first in the list of tags.
 
@@ -72,7 +72,7 @@ def best_tags(
         highest: np.ndarray = scores.argmax(axis=1) if len(scores) else np.zeros(0, np.int64)
         return highest
     C = scores.shape[1]
-    costs = Neighbours(np.zeros((C, C)), np.zeros(C), np.zeros(C))  # 64 bits
+    costs = TagTransitions(np.zeros((C, C)), np.zeros(C), np.zeros(C))  # 64 bits
     for cost, score in zip(costs, transitions or ()):
         cost += score
     for cost, may in zip(costs, allowed or ()):
@@ -95,7 +95,7 @@ def best_tags(
     return out
 
 
-def viterbi(scores: np.ndarray, mask: np.ndarray, costs: Neighbours) -> np.ndarray:
+def viterbi(scores: np.ndarray, mask: np.ndarray, costs: TagTransitions) -> np.ndarray:
     """The best path through each row: tags (N, T) int64, 0 past the end.
 
     Args:

@@ -23,10 +23,10 @@ from itertools import chain
 import numpy as np
 
 from nlptools.batches import strided_windows
-from nlptools.batches.encoder_rows import Rows, Segment, bounds_of, join, ranges
+from nlptools.batches.encoder_rows import EncoderRows, EncoderSegment, bounds_of, join, ranges
 from nlptools.batches.features import Encoding, with_types
 from nlptools.batches.spelled_words import WordEncoding
-from nlptools.batches.strided_windows import Windows
+from nlptools.batches.strided_windows import StridedWindows
 from nlptools.batches.windows import NO_TARGET
 from nlptools.errors import UsageError
 
@@ -35,7 +35,7 @@ from nlptools.errors import UsageError
 class WordFeatures:
     """The rows of N sentences. Words are numbered through all sentences, W in all."""
 
-    rows: Rows
+    rows: EncoderRows
     sentences: np.ndarray  # (N + 1,) int64, the first word of each sentence, and the end
     words: np.ndarray  # (R + 1,) int64, row r predicts the words from words[r] to words[r + 1]
     speaker: (
@@ -99,10 +99,10 @@ def word_features(
     flat = ids[ranges(starts, sizes)]  # the pieces of all words, one after another
     offsets = bounds_of(sizes)
     first, end = (bounds[windows.text] + place for place in (windows.first, windows.end))
-    segments = [Segment(flat, offsets[first], offsets[end] - offsets[first])]
+    segments = [EncoderSegment(flat, offsets[first], offsets[end] - offsets[first])]
     if predicate is not None:
         of_row = predicate[windows.text]
-        segments.append(Segment(ids, starts[of_row], predicate_sizes[windows.text], 1))
+        segments.append(EncoderSegment(ids, starts[of_row], predicate_sizes[windows.text], 1))
     order = -1 if marks.causal else 1
     rows, begins = join(marks, segments[::order])
     begin = begins[::order][0]  # where the sentence begins
@@ -136,7 +136,12 @@ def number_labels(tags: Iterable[Sequence[str]], names: Sequence[str]) -> np.nda
 
 
 def _mark_predicates(
-    rows: Rows, windows: Windows, predicate: np.ndarray, first: np.ndarray, offsets: np.ndarray, begin: np.ndarray
+    rows: EncoderRows,
+    windows: StridedWindows,
+    predicate: np.ndarray,
+    first: np.ndarray,
+    offsets: np.ndarray,
+    begin: np.ndarray,
 ) -> None:
     """Set the type of the predicate's pieces to 1 in the rows (R,) that contain it. `first`: the first word of each row;
     `begin`: the place of its first piece.

@@ -7,7 +7,7 @@ from typing import Any
 
 from nlptools.formats.conll import with_tags
 from nlptools.formats.examples import PredicateSentence, TaggedSentence
-from nlptools.formats.tag_schemes import Span, spans
+from nlptools.formats.tag_schemes import TaggedSpan, spans
 from nlptools.text.words import spans as word_places
 
 
@@ -28,7 +28,7 @@ def tags(examples: Sequence[TaggedSentence], predicted: Sequence[Sequence[str]],
     return lines
 
 
-def entities(example: TaggedSentence, found: Sequence[Span]) -> dict[str, Any]:
+def entities(example: TaggedSentence, found: Sequence[TaggedSpan]) -> dict[str, Any]:
     """The object of a sentence: its text, and the text, label and place of each entity.
 
     Places are counted in characters (Unicode code points) of the text, the end after the last. The text is the line as it

@@ -43,7 +43,7 @@ from nlptools.layers.crf import Crf
 from nlptools.metrics import spans
 from nlptools.metrics.tags import tagging_accuracy
 from nlptools.tasks.tag import output
-from nlptools.tasks.tag.decoding import Neighbours, best_tags, constraints
+from nlptools.tasks.tag.decoding import TagTransitions, best_tags, constraints
 from nlptools.tasks.tag.features import WordFeatures, number_labels, word_features
 from nlptools.tasks.task import (
     AUTO,
@@ -254,7 +254,7 @@ class Tagging(Task):
         if self.crf and allowed is not None:
             model.crf.restrict(*(torch.from_numpy(part) for part in allowed))
 
-    def _allowed(self) -> Neighbours | None:
+    def _allowed(self) -> TagTransitions | None:
         """Which tags may follow which; None: any."""
         return None if self.scheme == tag_schemes.PLAIN else constraints(self.labels, self.scheme)
 
@@ -283,7 +283,7 @@ class Tagging(Task):
         between = None
         if crf is not None:
             weights = (crf.follows, crf.begins, crf.ends)
-            between = Neighbours(*(weight.detach().float().cpu().numpy() for weight in weights))
+            between = TagTransitions(*(weight.detach().float().cpu().numpy() for weight in weights))
         allowed = self._allowed() if self.decoding == "scheme" or crf is not None else None
         best = best_tags(scores, words.sentences, allowed, between)
         names = [self.labels[i] for i in best]

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 import time
 
-from nlptools.batches.source import Source
+from nlptools.batches.source import BatchSource
 from nlptools.configs.units import Interval
-from nlptools.training.engine.progress import Progress
+from nlptools.training.engine.progress import RunProgress
 
 
 class Due:
     """A recurring interval of steps, seconds or epochs."""
 
-    def __init__(self, every: Interval, progress: Progress, source: Source) -> None:
+    def __init__(self, every: Interval, progress: RunProgress, source: BatchSource) -> None:
         self.every, self.progress, self.source = every, progress, source
         self.last_time = time.monotonic()
         self.last_epoch = source.epoch

@@ -1,8 +1,8 @@
-"""A training run from its inputs to a bundle: `run_job` runs a `Task`.
+"""A training run from its inputs to a bundle: `run_job` runs a `TrainingRun`.
 
 This module has everything that the training commands share: the lock on the output directory and the check whether its run
 may continue, the processes (the main one leads and writes, the others follow), dry runs, reports, the choice of the final
-weights, the record in training.json and the final messages. Everything else is behind the `Task` protocol.
+weights, the record in training.json and the final messages. Everything else is behind the `TrainingRun` protocol.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 from torch import nn
 
 from nlptools import bundle, messages
-from nlptools.batches.source import Source
+from nlptools.batches.source import BatchSource
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Training
 from nlptools.configs.combinations import free_options
@@ -28,22 +28,22 @@ from nlptools.training.engine import run_directory
 from nlptools.training.engine.averaging import Average
 from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.log import Log, digits
-from nlptools.training.engine.loop import Evaluate, Fit, Result, fit, total_steps
-from nlptools.training.engine.progress import Progress
+from nlptools.training.engine.loop import Evaluate, Fit, RunResult, fit, total_steps
+from nlptools.training.engine.progress import RunProgress
 from nlptools.training.objective import Objective
 
 
-class Data(run_directory.Data, Protocol):
+class TaskData(run_directory.RunData, Protocol):
     """The data of a task, readable by all processes."""
 
     def paths(self) -> list[str | None]:
-        """The argument of `Task.open` in another process: plain JSON."""
+        """The argument of `TrainingRun.open` in another process: plain JSON."""
 
 
-D = TypeVar("D", bound=Data)
+D = TypeVar("D", bound=TaskData)
 
 
-class Task(Protocol[D]):
+class TrainingRun(Protocol[D]):
     """A model and its data. `run_job` calls each method once per process, in this order where it matters."""
 
     @property
@@ -81,7 +81,7 @@ class Task(Protocol[D]):
     def objective(self, model: Any) -> Objective:
         """The training objective of `model`."""
 
-    def source(self, data: D, model: Any, backend: Backend) -> Source:
+    def source(self, data: D, model: Any, backend: Backend) -> BatchSource:
         """The training batches of this process; they may be sampled from the model being trained."""
 
     def evaluate(self, data: D, backend: Backend) -> Evaluate | None:
@@ -104,7 +104,7 @@ class Trained:
 
 
 def run_job(
-    task: Task[D], run: Training, compute: Compute | None = None, invocation: Mapping[str, Any] | None = None
+    task: TrainingRun[D], run: Training, compute: Compute | None = None, invocation: Mapping[str, Any] | None = None
 ) -> Trained:
     """Train into `run.output`, or continue the run that was stopped there. `invocation` goes into the training record.
 
@@ -133,7 +133,7 @@ def run_job(
 class _Job:
     """One process of a training run."""
 
-    task: Task[Any]
+    task: TrainingRun[Any]
     run: Training
     compute: Compute
     backend: Backend
@@ -241,7 +241,7 @@ class _Job:
             backend = replace(backend, precision="fp32", precision_by="model")
         return model, objective, backend
 
-    def _finish(self, model: nn.Module, checkpoints: Checkpoints, result: Result, record: dict[str, Any]) -> Trained:
+    def _finish(self, model: nn.Module, checkpoints: Checkpoints, result: RunResult, record: dict[str, Any]) -> Trained:
         """Save the bundle with the mean of checkpoints if it is better, else the best validated weights, else the last."""
         progress, average, main = result.progress, result.average, self.backend.is_main
         taken = average if average is not None and average.taken else None
@@ -289,7 +289,7 @@ class _Job:
         kept = {key: value for key, value in self._settings().items() if key not in free}
         return run_directory.fingerprint(kept, processes=self.backend.world_size)
 
-    def _record(self, data: Data, marks: Mapping[str, Any], before: Mapping[str, Any] | None) -> dict[str, Any]:
+    def _record(self, data: TaskData, marks: Mapping[str, Any], before: Mapping[str, Any] | None) -> dict[str, Any]:
         return run_directory.record(
             before,
             data,
@@ -301,7 +301,7 @@ class _Job:
         )
 
 
-def _describe_average(average: Average, progress: Progress, criterion: str) -> str:
+def _describe_average(average: Average, progress: RunProgress, criterion: str) -> str:
     """The message that compares the mean of the last weights with the best single checkpoint."""
     steps = ", ".join(map(str, average.steps))
     if not average.numbers or progress.best is None:

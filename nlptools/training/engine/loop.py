@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 import torch
 
 from nlptools import messages
-from nlptools.batches.source import Source
-from nlptools.batches.windows import Batch
+from nlptools.batches.source import BatchSource
+from nlptools.batches.windows import TextBatch
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training
 from nlptools.configs.units import duration, interval
@@ -25,7 +25,7 @@ from nlptools.training.engine.averaging import Average, mean_weights
 from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.due import Due
 from nlptools.training.engine.log import Log
-from nlptools.training.engine.progress import Progress
+from nlptools.training.engine.progress import RunProgress
 from nlptools.training.engine.schedules import learning_rate
 from nlptools.training.engine.stop import Interrupted, Stop
 from nlptools.training.objective import Objective
@@ -35,16 +35,16 @@ MOST_BAD_STEPS = 8  # consecutive skipped updates after which a run counts as di
 
 
 @dataclass(frozen=True)
-class Result:
+class RunResult:
     """The end of a run."""
 
-    progress: Progress
+    progress: RunProgress
     stopped: str | None  # the reason, if the run stopped early
     finished: bool
     average: Average | None = None  # of a finished run, if `run.average` asks for one
 
 
-def total_steps(source: Source, run: Training) -> int:
+def total_steps(source: BatchSource, run: Training) -> int:
     """Optimizer steps of the whole run: `run.steps`, or the number of steps in `run.epochs`, which may be 0."""
     return run.steps or math.ceil(source.batches_per_epoch * run.epochs / run.accumulate)
 
@@ -53,17 +53,22 @@ class Fit:
     """The state of a run, and a single step. Use `fit` to train."""
 
     def __init__(
-        self, objective: Objective, source: Source, backend: Backend, run: Training, checkpoints: Checkpoints | None
+        self,
+        objective: Objective,
+        source: BatchSource,
+        backend: Backend,
+        run: Training,
+        checkpoints: Checkpoints | None,
     ) -> None:
         self.objective, self.source, self.backend, self.run = objective, source, backend, run
         self.checkpoints = checkpoints
-        self.progress = Progress()
+        self.progress = RunProgress()
         self.optimizer = objective.optimizer(run, backend.dtype)
         self.masters = [p for p in objective.parameters() if p.requires_grad]
         self.working = backend.for_training(objective)
         self.copies = [p for p in self.working.parameters() if p.requires_grad]
         self.forward = backend.compiled(self.working) if run.compile else self.working
-        self.batches: Iterator[Batch] = iter(source)
+        self.batches: Iterator[TextBatch] = iter(source)
         self.total = total_steps(source, run)
         self.base = lora.frozen(objective.model)  # weights that are not in checkpoints
 
@@ -109,7 +114,7 @@ class Fit:
         self.progress.seconds += time.perf_counter() - begin
         return {"loss": mean, "lr": rate, "grad_norm": norm, "targets": targets}
 
-    def _next_batches(self) -> list[Batch]:
+    def _next_batches(self) -> list[TextBatch]:
         """The batches of a step. If one of them cannot be had, the source is as before."""
         before = self.source.state() if self.run.accumulate > 1 else None
         try:
@@ -155,7 +160,7 @@ class Fit:
         carried = {k: v.to(self.backend.device) for k, v in state.items() if k.startswith("carried.")}
         self.working.restore_carry(carried)
         self.source.restore(record["source"])
-        self.progress = Progress(**record["progress"])
+        self.progress = RunProgress(**record["progress"])
         self._find_best()
         self.batches = iter(self.source)
 
@@ -179,7 +184,7 @@ class Fit:
         """The seed of the other processes (dropout), whose random states are not in the checkpoint."""
         return int(record["progress"]["step"]) * 7919
 
-    def _counts(self, batches: list[Batch]) -> dict[str, float]:
+    def _counts(self, batches: list[TextBatch]) -> dict[str, float]:
         counts: dict[str, float] = {}
         for batch in batches:
             for kind, count in self.objective.counts(batch).items():
@@ -193,7 +198,7 @@ class Fit:
 
 def fit(
     objective: Objective,
-    source: Source,
+    source: BatchSource,
     backend: Backend,
     run: Training,
     *,
@@ -201,7 +206,7 @@ def fit(
     checkpoints: Checkpoints | None = None,
     log: Log | None = None,
     criterion: Criterion = LOSS,
-) -> Result:
+) -> RunResult:
     """Minimize `objective` over the batches of `source` until `run` is complete or the process is asked to stop.
 
     `evaluate(model, stop)` returns the metrics of a validation, including "loss" and that of `criterion`, or None if
@@ -234,7 +239,7 @@ class _Loop:
         self.due = {name: Due(interval(text), state.progress, state.source) for name, text in intervals.items()}
         self.window = (time.monotonic(), state.progress.tokens)
 
-    def run(self) -> Result:
+    def run(self) -> RunResult:
         state, progress = self.state, self.state.progress
         state.objective.train()
         state.working.train()
@@ -267,7 +272,7 @@ class _Loop:
         state.save()
         average = self._average() if done else None
         finished = done and not progress.valid_pending
-        return Result(progress, None if finished else self.stop.reason or "another process", finished, average)
+        return RunResult(progress, None if finished else self.stop.reason or "another process", finished, average)
 
     def _step(self) -> dict[str, float] | None:
         """A step, or None if the wait for its batches was interrupted.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass
-class Progress:
+class RunProgress:
     """The counters of a run; all of them are in the checkpoint."""
 
     step: int = 0

@@ -27,7 +27,7 @@ FINISHED = "{}: the run is finished already; --force repeats it"  # the message 
 READING = "reading"  # status of a run that is still reading its text, or failed to
 
 
-class Data(Protocol):
+class RunData(Protocol):
     """The data of a run: training data, and held-out data if any."""
 
     def digests(self) -> dict[str, str | None]:
@@ -37,7 +37,7 @@ class Data(Protocol):
         """The description in training.json: names, checksums and counts of each part."""
 
 
-D = TypeVar("D", bound=Data)
+D = TypeVar("D", bound=RunData)
 
 
 @contextlib.contextmanager
@@ -195,7 +195,7 @@ def begin(
     return data, before
 
 
-def record(before: Mapping[str, Any] | None, data: Data, marks: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+def record(before: Mapping[str, Any] | None, data: RunData, marks: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     """The content of training.json during a run: everything needed to reproduce the model.
 
     Args:

@@ -15,7 +15,7 @@ from nlptools.compute.backend import Backend
 from nlptools.configs import Training, effective
 
 
-class Part(Protocol):
+class SpooledPart(Protocol):
     """Encoded data in files."""
 
     @property
@@ -29,12 +29,12 @@ class Part(Protocol):
         """A dataclass of numbers."""
 
 
-P = TypeVar("P", bound=Part)
+P = TypeVar("P", bound=SpooledPart)
 
 
 @dataclass(frozen=True)
 class Spooled(Generic[P]):
-    """Training data and validation data in files, and the names of their inputs. Implements `job.Data`."""
+    """Training data and validation data in files, and the names of their inputs. Implements `job.TaskData`."""
 
     train: P
     valid: P | None
@@ -56,7 +56,7 @@ class Spooled(Generic[P]):
 
 
 class SpooledTask(ABC, Generic[P]):
-    """The methods of `job.Task` that deal with settings and data. Subclasses are frozen dataclasses with these fields."""
+    """The methods of `job.TrainingRun` that deal with settings and data. Subclasses are frozen dataclasses with these fields."""
 
     options: Any  # a dataclass: the settings besides `Training` and `Compute`
     run: Training
@@ -64,7 +64,7 @@ class SpooledTask(ABC, Generic[P]):
 
     @abstractmethod
     def encode(self, path: Path, backend: Backend, held_out: bool) -> P:
-        """Encode the training data, or the validation data of `run.held_out`, into files `path`.*. Raises as `job.Task.spool`."""
+        """Encode the training data, or the data of `run.held_out`, into files `path`.*. Raises as `TrainingRun.spool`."""
 
     @abstractmethod
     def reopen(self, path: Path) -> P:

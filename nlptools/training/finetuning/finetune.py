@@ -16,7 +16,7 @@ import numpy as np
 
 from nlptools import messages
 from nlptools.batches.features import Features
-from nlptools.batches.source import Source
+from nlptools.batches.source import BatchSource
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
@@ -72,7 +72,7 @@ def finetune(
     task = tasks.for_training(settings, files or Files())
     names = streams.check_inputs(inputs, run.held_out)
     reader = _reader(settings, scratch, encoding_errors)
-    text = Text(task, tuple(names), run.valid, encoding_errors)
+    text = TaskExamples(task, tuple(names), run.valid, encoding_errors)
     criteria: list[Criterion] = []  # may depend on the training data
 
     def one(run: FinetuneTraining, compute: Compute, fold: tuple[int, int] | None = None) -> Trained:
@@ -88,7 +88,7 @@ def finetune(
 
 
 @dataclass
-class Text:
+class TaskExamples:
     """The examples, read once for all runs."""
 
     task: Task
@@ -121,7 +121,7 @@ class _Examples:
     valid: Features | None
     examples: Sequence[Any]  # of `valid`; only in the main process
     path: Path
-    text: Text
+    text: TaskExamples
     learned: dict[str, Any]
 
     def digests(self) -> dict[str, str | None]:
@@ -141,12 +141,12 @@ class _Examples:
 
 @dataclass
 class _Finetuning:
-    """A task on top of a model, as a `training.engine.job.Task`. `task` has learned from the training data once they are read."""
+    """The `TrainingRun` of a task on top of a model. `task` has learned from the training data once they are read."""
 
     options: Finetune
     run: FinetuneTraining
     seed: int
-    text: Text
+    text: TaskExamples
     reader: Any  # a `Pretrained`, or what `TaskEntry.scratch` names
     task: Task
     files: Files
@@ -233,9 +233,9 @@ class _Finetuning:
         objective: Objective = self.reader.objective(model, self.task)
         return objective
 
-    def source(self, data: _Examples, model: Any, backend: Backend) -> Source:
+    def source(self, data: _Examples, model: Any, backend: Backend) -> BatchSource:
         size = self.run.batch_size or min(1024, max(32, len(data.train) // 32))
-        batches: Source = self.reader.source(data.train, size, self.seed, backend)
+        batches: BatchSource = self.reader.source(data.train, size, self.seed, backend)
         return batches
 
     def evaluate(self, data: _Examples, backend: Backend) -> Evaluate | None:

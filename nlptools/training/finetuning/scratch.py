@@ -19,8 +19,8 @@ from torch import Tensor
 from nlptools import bundle, messages
 from nlptools.batches.bags import BagBatch, BagBatches
 from nlptools.batches.features import FeatureBatch, FeatureBatches, Features
-from nlptools.batches.source import Source
-from nlptools.batches.text_rows import Cut, NGrams, TextEncoding
+from nlptools.batches.source import BatchSource
+from nlptools.batches.text_rows import Cut, TextEncoding, TextNGrams
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training
 from nlptools.configs.finetuning import Finetune
@@ -78,7 +78,7 @@ class FromScratch:
             scratch = self.scratch
             characters = None if scratch.char_ngrams is None else lengths(scratch.char_ngrams)
             first = len(tokenizer.vocab) + 1
-            ngrams = NGrams(scratch.word_ngrams, characters, BUCKETS, first, np.empty(0, np.int64))
+            ngrams = TextNGrams(scratch.word_ngrams, characters, BUCKETS, first, np.empty(0, np.int64))
             encoding = replace(encoding, ngrams=ngrams)
             encoding = replace(encoding, ngrams=replace(ngrams, known=encoding.buckets(texts)))
         self._encoding = replace(encoding, cut=None)
@@ -138,7 +138,7 @@ class FromScratch:
         """See `pretrained.Pretrained`."""
         return ClassifierLoss(model, task)
 
-    def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> Source:
+    def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> BatchSource:
         """See `pretrained.Pretrained`."""
         if backend.world_size > 1:
             raise UsageError("--scratch trains in one process")

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from nlptools import bundle, messages
 from nlptools.batches.features import Features
-from nlptools.batches.source import Source
+from nlptools.batches.source import BatchSource
 from nlptools.batches.spelled_words import MAX_LENGTH, WordBatch, WordBatches, WordEncoding
 from nlptools.compute.backend import Backend
 from nlptools.configs.finetuning import Finetune
@@ -120,7 +120,7 @@ class TaggerFromScratch:
         """See `pretrained.Pretrained`."""
         return TaggerLoss(model, task)
 
-    def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> Source:
+    def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> BatchSource:
         """See `pretrained.Pretrained`."""
         if backend.world_size > 1:
             raise UsageError("--scratch trains in one process")

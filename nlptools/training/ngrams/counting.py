@@ -20,7 +20,7 @@ from nlptools.corpora.columns import Column
 from nlptools.files.prefetch import mapped
 from nlptools.models.language.ngram import Longs, NGramConfig
 from nlptools.training.ngrams import places
-from nlptools.training.ngrams.places import Part
+from nlptools.training.ngrams.places import NGramPlaces
 
 Numbers = NDArray[Any] | Column  # in memory or in a file
 
@@ -65,13 +65,13 @@ def count(ids: Longs, config: NGramConfig, lead: int = 0, threads: int = 1) -> l
     parts = places.divided(words, bos, V)
     index = words.astype(places.smallest_type(len(words)))  # of the n-gram that begins at each place
     for n in range(2, order + 1):
-        _each(parts, threads, partial(Part.extend, n=n, words=words, V=V, bos=bos, lead=lead))
+        _each(parts, threads, partial(NGramPlaces.extend, n=n, words=words, V=V, bos=bos, lead=lead))
         keys, counts, suffixes = _joined(parts, index, V, threads)
         levels.append(CountedLevel(keys, counts, suffixes, below_starts(keys, levels[-1].starts, V)))
     return levels
 
 
-def _joined(parts: Sequence[Part], index: NDArray[Any], V: int, threads: int) -> tuple[Longs, Longs, Longs]:
+def _joined(parts: Sequence[NGramPlaces], index: NDArray[Any], V: int, threads: int) -> tuple[Longs, Longs, Longs]:
     """Keys, counts and suffixes of the n-grams of all parts; `index` (T,) has those of one word less and gets these."""
     G = 0
     for part in parts:
@@ -79,14 +79,14 @@ def _joined(parts: Sequence[Part], index: NDArray[Any], V: int, threads: int) ->
         G += len(part.keys)
     keys, counts, suffixes = (np.empty(G, np.int64) for _ in range(3))
 
-    def copy(part: Part) -> None:
+    def copy(part: NGramPlaces) -> None:
         here = slice(part.start, part.start + len(part.keys))
         np.add(part.keys, part.contexts * V, out=keys[here])
         counts[here] = part.counts
         suffixes[here] = index.take(part.firsts + 1)
         part.keys = part.counts = part.firsts = keys[:0]
 
-    def mark(part: Part) -> None:
+    def mark(part: NGramPlaces) -> None:
         index[part.places] = part.index + part.start
 
     _each(parts, threads, copy)
@@ -94,7 +94,7 @@ def _joined(parts: Sequence[Part], index: NDArray[Any], V: int, threads: int) ->
     return keys, counts, suffixes
 
 
-def _each(parts: Sequence[Part], threads: int, job: Callable[[Part], None]) -> None:
+def _each(parts: Sequence[NGramPlaces], threads: int, job: Callable[[NGramPlaces], None]) -> None:
     """Do a job for each part."""
     deque(mapped(job, parts, threads), maxlen=0)
 
@@ -106,7 +106,7 @@ def below_starts(keys: Numbers, starts: tuple[int, int], V: int) -> tuple[int, i
 
 
 @dataclass(frozen=True, eq=False)
-class Span:
+class NGramSpan:
     """Some n-grams of a level, with all their contexts.
 
     Attributes:
@@ -124,11 +124,11 @@ class Span:
     words: Longs
 
 
-def spans(levels: Sequence[CountedLevel], n: int, V: int, rows: int) -> Iterator[Span]:
+def spans(levels: Sequence[CountedLevel], n: int, V: int, rows: int) -> Iterator[NGramSpan]:
     """The n-grams of `n` words, about `rows` at a time, those of one context together; at least one span."""
     level, G = levels[n - 1], len(levels[n - 1])
     if n == 1:
-        yield Span(0, G, np.zeros(G, np.int64), 0, 1, level.keys[:])
+        yield NGramSpan(0, G, np.zeros(G, np.int64), 0, 1, level.keys[:])
         return
     start, first, contexts = 0, 0, len(levels[n - 2])
     while True:
@@ -138,7 +138,7 @@ def spans(levels: Sequence[CountedLevel], n: int, V: int, rows: int) -> Iterator
             end = bisect_left(level.keys, last * V, lo=end)
             last = last if end < G else contexts
         parents, words = np.divmod(level.keys[start:end], V)
-        yield Span(start, end, parents - first, first, last, words)
+        yield NGramSpan(start, end, parents - first, first, last, words)
         if end == G:
             return
         start, first = end, last

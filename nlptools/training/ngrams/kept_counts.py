@@ -17,7 +17,7 @@ from nlptools.models.language.ngram import NGramConfig
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.training.ngrams.counting import CountedLevel
-from nlptools.training.ngrams.runs import Run
+from nlptools.training.ngrams.runs import CountedPart
 
 FILE = "counts.safetensors"
 
@@ -30,7 +30,7 @@ def save(folder: Path, levels: Sequence[CountedLevel]) -> str:
     return FILE
 
 
-def load(path: str, tokenizer: Tokenizer, config: NGramConfig) -> tuple[Run, TextCounts]:
+def load(path: str, tokenizer: Tokenizer, config: NGramConfig) -> tuple[CountedPart, TextCounts]:
     """The counts of n-grams of up to `config.order` words in the directory of a model, and the sizes of its text.
 
     Raises:
@@ -59,7 +59,7 @@ def load(path: str, tokenizer: Tokenizer, config: NGramConfig) -> tuple[Run, Tex
     if theirs.order < config.order:
         raise UsageError(f"--merge {name}: has counts of up to {theirs.order} words, --order {config.order} needs more")
     found = columns.open_columns(folder / FILE)
-    run = Run([], [])
+    run = CountedPart([], [])
     for n in range(1, config.order + 1):
         keys, counts = found.get(f"keys.{n}"), found.get(f"counts.{n}")
         below = len(run.keys[-1]) if run.keys else 1

@@ -20,7 +20,7 @@ Ids = NDArray[np.int32]
 _PLACES = 1 << 16  # of a part, about, but all places of one word are in one part
 
 
-class Part:
+class NGramPlaces:
     """The places at which some words stand, sorted by the n-grams that begin there; n = 1 at first.
 
     Attributes:
@@ -61,15 +61,15 @@ class Part:
             np.subtract.at(self.counts, self.index[places <= lead - n], 1)
 
 
-def divided(words: Ids, bos: int, V: int) -> list[Part]:
-    """All places of a text that have a word after them in their sentence, see `Part.extend`, by words."""
+def divided(words: Ids, bos: int, V: int) -> list[NGramPlaces]:
+    """All places of a text that have a word after them in their sentence, see `NGramPlaces.extend`, by words."""
     part_of = np.cumsum(np.bincount(words, minlength=V)) // _PLACES
     part_of = part_of.astype(np.uint16 if part_of[-1] < 1 << 16 else np.int64)  # np.argsort counts the former
     places = np.flatnonzero(words[1:] != bos)
     parts = part_of.take(words.take(places))
     places = places.take(np.argsort(parts, kind="stable")).astype(smallest_type(len(words)))
     ends = np.cumsum(np.bincount(parts))
-    return [Part(some, words.take(some).astype(some.dtype)) for some in np.split(places, ends[:-1]) if len(some)]
+    return [NGramPlaces(some, words.take(some).astype(some.dtype)) for some in np.split(places, ends[:-1]) if len(some)]
 
 
 def smallest_type(size: int) -> type[np.signedinteger[Any]]:

@@ -23,7 +23,7 @@ _BYTES = 100  # of memory for each row in work, with copies
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class CountedPart:
     """The counts of a part of a text: keys and counts of the n-grams of 1, 2, ... words, see `CountedLevel`."""
 
     keys: list[Numbers]
@@ -44,11 +44,13 @@ class Merger:
         self._rows = max(1 << 10, memory // _BYTES)
         self._names = numbers()
 
-    def write(self, levels: Sequence[CountedLevel]) -> Run:
+    def write(self, levels: Sequence[CountedLevel]) -> CountedPart:
         """The counts of a part, moved to files. Raises StreamError."""
-        return Run([self._column(level.keys) for level in levels], [self._column(level.counts) for level in levels])
+        return CountedPart(
+            [self._column(level.keys) for level in levels], [self._column(level.counts) for level in levels]
+        )
 
-    def merged(self, runs: Sequence[Run]) -> list[CountedLevel]:
+    def merged(self, runs: Sequence[CountedPart]) -> list[CountedLevel]:
         """The counts of all runs together. Raises StreamError, BundleError for counts that do not fit together."""
         while len(runs) > 1:
             groups = [runs[start : start + _TOGETHER] for start in range(0, len(runs), _TOGETHER)]
@@ -73,7 +75,7 @@ class Merger:
 
     # -- merging --------------------------------------------------------------------------------------------------------
 
-    def _merge(self, runs: Sequence[Run]) -> Run:
+    def _merge(self, runs: Sequence[CountedPart]) -> CountedPart:
         keys: list[Numbers] = [np.arange(self._config.vocab_size)]
         counts: list[Numbers] = [np.sum([run.counts[0][:] for run in runs], axis=0)]
         places: list[Column] | None = None  # of the n-grams of each run, in the result; None: the same
@@ -92,7 +94,7 @@ class Merger:
         for column in places or ():
             column.path.unlink()
         self._remove(runs)
-        return Run(keys, counts)
+        return CountedPart(keys, counts)
 
     def _merge_level(self, streams: Sequence[_Stream]) -> tuple[Column, Column, list[Column]]:
         rows = max(1, self._rows // len(streams))
@@ -116,7 +118,7 @@ class Merger:
             total += len(merged)
         return keys.close(), counts.close(), [writer.close() for writer in places]
 
-    def _remove(self, runs: Sequence[Run]) -> None:
+    def _remove(self, runs: Sequence[CountedPart]) -> None:
         """Remove the files of runs that are no longer needed; counts that a user keeps stay."""
         for run in runs:
             for column in (*run.keys, *run.counts):

@@ -21,7 +21,7 @@ from nlptools import messages
 from nlptools.corpora.columns import ColumnWriter, pieces
 from nlptools.files.prefetch import mapped
 from nlptools.models.language.ngram import Level, Longs, NGramConfig, NGrams
-from nlptools.training.ngrams.counting import CountedLevel, Span, spans
+from nlptools.training.ngrams.counting import CountedLevel, NGramSpan, spans
 
 Doubles = NDArray[np.float64]
 
@@ -141,7 +141,7 @@ class _Smoother:
     below: _Below
     config: NGramConfig
 
-    def __call__(self, span: Span) -> _Rows:
+    def __call__(self, span: NGramSpan) -> _Rows:
         smoothed, stay = self._smoothed(span)
         probabilities = smoothed.gammas.take(span.contexts)
         probabilities *= self.below.probabilities.take(self.level.suffixes[span.start : span.end])
@@ -152,7 +152,7 @@ class _Smoother:
         keys = (places * self.config.vocab_size + span.words)[stay]
         return _Rows(span.start, keys, log10(probabilities[stay]), log10(gammas), probabilities, stay)
 
-    def _smoothed(self, span: Span) -> tuple[Smoothed, NDArray[np.bool_] | slice]:
+    def _smoothed(self, span: NGramSpan) -> tuple[Smoothed, NDArray[np.bool_] | slice]:
         """The terms of some n-grams, and which of them stay."""
         counts = self.counts(span.start, span.end).astype(np.float64)
         smoothed = self.term(counts, span.contexts, span.last - span.first)
@@ -162,7 +162,7 @@ class _Smoother:
         lost = sums(smoothed.shares[~stay], span.contexts[~stay], len(smoothed.gammas))
         return Smoothed(smoothed.shares, smoothed.gammas + lost), stay
 
-    def _of_kept_contexts(self, gammas: Doubles, span: Span) -> tuple[Doubles, Longs]:
+    def _of_kept_contexts(self, gammas: Doubles, span: NGramSpan) -> tuple[Doubles, Longs]:
         """The gammas of the contexts that are in the table, and the place of each n-gram's context among them."""
         if self.below.kept is None:
             return gammas, span.contexts

@@ -15,7 +15,7 @@ from nlptools.corpora import text_lines, token_file
 from nlptools.corpora.columns import Column, ColumnWriter, pieces
 from nlptools.corpora.token_file import TextCounts
 from nlptools.errors import DataError
-from nlptools.files.streams import Block
+from nlptools.files.streams import LineBlock
 from nlptools.models.language.ngram import SPECIAL, Longs, NGramConfig
 from nlptools.text import documents
 from nlptools.text.builtin import NamedTokenizer
@@ -28,7 +28,7 @@ _DIGESTED = 1 << 20  # ids at a time
 
 
 @dataclass(frozen=True, eq=False)
-class Text:
+class CountedText:
     """A text to count.
 
     Attributes:
@@ -79,7 +79,7 @@ def read(
     most: int,
     force: bool,
     errors: str,
-) -> Text:
+) -> CountedText:
     """Read and encode a text. A tokenizer without a vocabulary gets one of all tokens of the text.
 
     Args:
@@ -105,9 +105,11 @@ def read(
     flat = collected.close()
     if not grows:
         unknown.report(force)
-        return Text(tokenizer, eos, counts, flat)
+        return CountedText(tokenizer, eos, counts, flat)
     places, vocab = _sorted(list(reading.vocab.ids), flat)
-    return Text(NamedTokenizer(tokenizer.kind, vocab, tokenizer.lowercase), int(places[eos]), counts, flat, places)
+    return CountedText(
+        NamedTokenizer(tokenizer.kind, vocab, tokenizer.lowercase), int(places[eos]), counts, flat, places
+    )
 
 
 def encoded(
@@ -119,7 +121,7 @@ def encoded(
     unknown: UnknownTokens | None = None,
 ) -> Iterator[tuple[Longs, TextCounts]]:
     """The ids and the counts of chunks of a text, see `token_file.encode`."""
-    blocks: Iterable[Block] = text_lines.blocks(inputs, errors)
+    blocks: Iterable[LineBlock] = text_lines.blocks(inputs, errors)
     return token_file.encode(blocks, unknown or UnknownTokens(tokenizer, "the text"), eos, document, 1)
 
 

@@ -21,7 +21,7 @@ from nlptools.corpora.token_file import TextCounts
 from nlptools.environment import available_memory, available_threads, resident_memory
 from nlptools.errors import DataError, OutputError, UsageError, display
 from nlptools.files import artifacts, atomic, streams, whole_directory
-from nlptools.files.streams import Output
+from nlptools.files.streams import LineWriter
 from nlptools.inference.ngram_scorer import sentences, total_score
 from nlptools.inference.perplexity import perplexities
 from nlptools.models.language import arpa
@@ -31,8 +31,8 @@ from nlptools.training import advice
 from nlptools.training.engine import run_directory
 from nlptools.training.ngrams import counting, kept_counts, smoothing
 from nlptools.training.ngrams.counting import CountedLevel
-from nlptools.training.ngrams.runs import Merger, Run
-from nlptools.training.ngrams.text import Text, encoded, read
+from nlptools.training.ngrams.runs import CountedPart, Merger
+from nlptools.training.ngrams.text import CountedText, encoded, read
 from nlptools.training.ngrams.weights import fitted_weights
 from nlptools.version import __version__
 
@@ -101,14 +101,14 @@ def train_ngrams(
     return model if isinstance(model.levels[0].keys, np.ndarray) else _opened(run.output, model.config)
 
 
-def _write_arpa(path: str, model: NGrams, text: Text, force: bool) -> None:
+def _write_arpa(path: str, model: NGrams, text: CountedText, force: bool) -> None:
     assert text.tokenizer.vocab is not None
-    with Output(path, force=force) as out:
+    with LineWriter(path, force=force) as out:
         words = arpa.names(text.tokenizer.vocab, model.config, text.eos)
         arpa.write(model, words, out, available_threads())
 
 
-def _given_again(text: Text, settings: TrainLM, run: Training, before: Mapping[str, Any]) -> NGrams:
+def _given_again(text: CountedText, settings: TrainLM, run: Training, before: Mapping[str, Any]) -> NGrams:
     """The finished model of the same command, and the files that a killed process may not have written or removed."""
     atomic.sweep(run.output)
     model = _opened(run.output, text.config(settings.order))
@@ -141,7 +141,7 @@ def _finished(settings: TrainLM, run: Training, marks: Mapping[str, Any]) -> dic
     return before
 
 
-def _digests(settings: TrainLM, text: Text, valid: str | None) -> dict[str, str | None]:
+def _digests(settings: TrainLM, text: CountedText, valid: str | None) -> dict[str, str | None]:
     """SHA-256 of the text, or of the models that are merged, and of the held-out text."""
     if settings.merge:
         manifests = (Path(path, artifacts.MANIFEST) for path in settings.merge)
@@ -165,7 +165,9 @@ def _left(memory: int) -> int:
     return max(memory - resident_memory(), memory // 8)
 
 
-def _read(inputs: Sequence[str], settings: TrainLM, scratch: Path, memory: int, force: bool, errors: str) -> Text:
+def _read(
+    inputs: Sequence[str], settings: TrainLM, scratch: Path, memory: int, force: bool, errors: str
+) -> CountedText:
     """The text, which is in a file if its tables might not fit in memory; without ids if models are merged."""
     began = time.monotonic()
     tokenizer = documents.load_tokenizer(settings.tokenizer, settings.vocab, settings.document)
@@ -175,7 +177,7 @@ def _read(inputs: Sequence[str], settings: TrainLM, scratch: Path, memory: int, 
                 f"--tokenizer {settings.tokenizer} has no vocabulary", hint="--tokenizer may be one of the models"
             )
         eos = documents.end_of_text(tokenizer, settings.tokenizer)
-        return Text(tokenizer, eos, TextCounts(), np.zeros(0, np.int32))
+        return CountedText(tokenizer, eos, TextCounts(), np.zeros(0, np.int32))
     most = memory // (_TABLE_BYTES * settings.order)
     place: dict[str, Any] = {"folder": scratch, "most": most, "force": force, "errors": errors}
     text = read(inputs, tokenizer, settings.tokenizer, settings.document, **place)
@@ -186,7 +188,9 @@ def _read(inputs: Sequence[str], settings: TrainLM, scratch: Path, memory: int, 
     return text
 
 
-def _counted(text: Text, settings: TrainLM, scratch: Path, memory: int) -> tuple[Text, list[CountedLevel]]:
+def _counted(
+    text: CountedText, settings: TrainLM, scratch: Path, memory: int
+) -> tuple[CountedText, list[CountedLevel]]:
     """The text and its counts, which are in files if all tables might not fit in memory."""
     order, config = settings.order, text.config(settings.order)
     assert text.tokenizer.vocab is not None
@@ -195,7 +199,7 @@ def _counted(text: Text, settings: TrainLM, scratch: Path, memory: int) -> tuple
     part = len(text)
     if len(text) * _TABLE_BYTES * order > left:
         part = max(_LEAST, left // 2 // (_COUNT_BYTES * order))
-    runs, lead = list[Run](), np.zeros(0, np.int64)
+    runs, lead = list[CountedPart](), np.zeros(0, np.int64)
     for piece in text.pieces(part):
         begins = not runs or lead[-1:] == text.eos
         ids = sentences(piece, text.eos, config.bos, text.tokenizer.vocab.unk, bool(begins))
@@ -209,7 +213,7 @@ def _counted(text: Text, settings: TrainLM, scratch: Path, memory: int) -> tuple
     return text, merger.merged(runs)
 
 
-def _merged(text: Text, settings: TrainLM, scratch: Path, memory: int) -> tuple[Text, list[CountedLevel]]:
+def _merged(text: CountedText, settings: TrainLM, scratch: Path, memory: int) -> tuple[CountedText, list[CountedLevel]]:
     """The text, which has no ids, with the sizes of those of other models, and the sum of their counts, in files."""
     config = text.config(settings.order)
     runs, sizes = zip(*(kept_counts.load(path, text.tokenizer, config) for path in settings.merge), strict=True)
@@ -228,7 +232,7 @@ def _check_order(levels: Sequence[CountedLevel]) -> None:
 
 
 def _estimated(
-    levels: Sequence[CountedLevel], text: Text, settings: TrainLM, valid: str | None, errors: str, scratch: Path
+    levels: Sequence[CountedLevel], text: CountedText, settings: TrainLM, valid: str | None, errors: str, scratch: Path
 ) -> tuple[NGrams, dict[str, Any]]:
     """The model, in files if the counts are, and its sizes and quality."""
     config = text.config(settings.order)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nlptools import messages
-from nlptools.batches.completions import NEXT, PackedBatches, Segment
+from nlptools.batches.completions import NEXT, ChatSegment, PackedBatches
 from nlptools.batches.features import Features
 from nlptools.batches.windows import NO_TARGET
 from nlptools.compute.backend import Backend
@@ -64,7 +64,7 @@ class Completions:
 
 @dataclass(frozen=True)
 class CompletionTask(SpooledTask[Completions]):
-    """A task of `finetune` on prompts and responses. Subclasses also define the rest of `training.engine.job.Task`."""
+    """A task of `finetune` on prompts and responses. Subclasses also define the rest of `training.engine.job.TrainingRun`."""
 
     options: Finetune
     run: Training
@@ -79,7 +79,7 @@ class CompletionTask(SpooledTask[Completions]):
     unit = "examples"
 
     @abstractmethod
-    def texts(self, examples: Sequence[Any]) -> list[list[Segment]]:
+    def texts(self, examples: Sequence[Any]) -> list[list[ChatSegment]]:
         """The texts of the sequences of some examples."""
 
     @abstractmethod

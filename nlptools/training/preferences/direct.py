@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from nlptools import messages
-from nlptools.batches.completions import PackedBatch, Segment
+from nlptools.batches.completions import ChatSegment, PackedBatch
 from nlptools.batches.conversations import response
 from nlptools.batches.features import Features
 from nlptools.compute.backend import Backend
@@ -33,7 +33,7 @@ GOOD = "good"  # the target that says whether a sequence is the response of a go
 
 
 class _Preference(CompletionTask):
-    """Preferences, as `training.engine.job.Task`."""
+    """Preferences, as `training.engine.job.TrainingRun`."""
 
     own_options = ("task", "model", "chat", "best", "max_length", "loss", "beta")
     bests = ("auto", "accuracy", "loss")
@@ -48,7 +48,7 @@ class _Preference(CompletionTask):
         """The measures of a validation, that of the criterion last."""
         return ("margin", *(name for name in ("loss", "accuracy") if name != self.criterion.name), self.criterion.name)
 
-    def texts(self, examples: Sequence[Any]) -> list[list[Segment]]:
+    def texts(self, examples: Sequence[Any]) -> list[list[ChatSegment]]:
         """The two sequences of each example, see the module."""
         if self.options.loss == "kto":
             following = zip(examples, [*examples[1:], examples[0]], strict=True)

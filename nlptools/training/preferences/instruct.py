@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from nlptools.batches.completions import PackedBatch, Segment
+from nlptools.batches.completions import ChatSegment, PackedBatch
 from nlptools.batches.conversations import demonstration
 from nlptools.batches.features import Features
 from nlptools.formats.examples import Demonstration
@@ -26,7 +26,7 @@ from nlptools.training.preferences.policy import arrays
 
 
 class _Instruct(CompletionTask):
-    """Answers to prompts, as `training.engine.job.Task`."""
+    """Answers to prompts, as `training.engine.job.TrainingRun`."""
 
     own_options = ("task", "model", "chat", "best", "max_length", "encoder_dropout")
     bests = ("auto", "loss")
@@ -35,7 +35,7 @@ class _Instruct(CompletionTask):
     criterion: Criterion = LOSS
     measures: tuple[str, ...] = ("loss", "perplexity")
 
-    def texts(self, examples: Sequence[Demonstration]) -> list[list[Segment]]:
+    def texts(self, examples: Sequence[Demonstration]) -> list[list[ChatSegment]]:
         return [demonstration(example, self.policy.template) for example in examples]
 
     def model(self) -> Any:

@@ -32,7 +32,7 @@ from nlptools.training.objective import Objective
 from nlptools.training.preferences import prompts, rewards
 from nlptools.training.preferences.actor_critic import ActorCritic
 from nlptools.training.preferences.policy import Policy, arrays
-from nlptools.training.preferences.prompts import PromptCounts, Prompts
+from nlptools.training.preferences.prompts import EncodedPrompts, PromptCounts
 from nlptools.training.preferences.rewards import Reward
 from nlptools.training.preferences.rollouts import ADVANTAGE, OLD, REFERENCE, RETURN, VALUE, RolloutBatch, Rollouts
 
@@ -68,8 +68,8 @@ def train_ppo(
 
 
 @dataclass(frozen=True)
-class _PPO(SpooledTask[Prompts]):
-    """Training by rewards, as `training.engine.job.Task`."""
+class _PPO(SpooledTask[EncodedPrompts]):
+    """Training by rewards, as `training.engine.job.TrainingRun`."""
 
     options: TrainPPO
     run: Training
@@ -85,7 +85,7 @@ class _PPO(SpooledTask[Prompts]):
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), **self.policy.settings()}
 
-    def encode(self, path: Path, backend: Backend, held_out: bool) -> Prompts:
+    def encode(self, path: Path, backend: Backend, held_out: bool) -> EncodedPrompts:
         if backend.world_size > 1:
             raise UsageError("train-ppo runs in one process")
         context = self.policy.context
@@ -93,7 +93,7 @@ class _PPO(SpooledTask[Prompts]):
         encoding = self.policy.encoding(longest, backend.threads)
         return prompts.spool(path, self.inputs, self.options.mix, encoding, self.encoding_errors)
 
-    def reopen(self, path: Path) -> Prompts:
+    def reopen(self, path: Path) -> EncodedPrompts:
         return prompts.reopen(path)
 
     def describe(self, counts: PromptCounts) -> str:
@@ -108,11 +108,11 @@ class _PPO(SpooledTask[Prompts]):
     def objective(self, model: ActorCritic) -> ClippedSurrogate:
         return ClippedSurrogate(model, self.options)
 
-    def source(self, data: Spooled[Prompts], model: ActorCritic, backend: Backend) -> Rollouts:
+    def source(self, data: Spooled[EncodedPrompts], model: ActorCritic, backend: Backend) -> Rollouts:
         how = self.options, self.run.batch_size, self.seed, model, self.reward
         return Rollouts(self.policy, data.train, *how, backend)
 
-    def evaluate(self, data: Spooled[Prompts], backend: Backend) -> Evaluate | None:
+    def evaluate(self, data: Spooled[EncodedPrompts], backend: Backend) -> Evaluate | None:
         return None
 
     def save(self, directory: Path, model: ActorCritic, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nlptools.batches.completions import CompletionEncoding, Segment
+from nlptools.batches.completions import ChatSegment, CompletionEncoding
 from nlptools.batches.conversations import prompt_text
 from nlptools.batches.features import Features
 from nlptools.corpora.counts import Counts
@@ -28,7 +28,7 @@ class PromptCounts(Counts):
 
 
 @dataclass(frozen=True, eq=False)
-class Prompts:
+class EncodedPrompts:
     """Prompts as text and as tokens, the start token first; and texts to train on beside samples, or None."""
 
     path: Path
@@ -48,7 +48,9 @@ class Prompts:
         return hashlib.sha256(json.dumps([self.ids, mixed]).encode()).hexdigest()
 
 
-def spool(path: Path, names: Sequence[str], mix: str | None, encoding: CompletionEncoding, errors: str) -> Prompts:
+def spool(
+    path: Path, names: Sequence[str], mix: str | None, encoding: CompletionEncoding, errors: str
+) -> EncodedPrompts:
     """Encode the prompts of files, each with at most `encoding.max_length` tokens, the last ones, into `path`.*.
 
     Raises:
@@ -66,13 +68,13 @@ def spool(path: Path, names: Sequence[str], mix: str | None, encoding: Completio
         lines = [line for block in streams.blocks(mix, errors) for line in block.lines if line]
         if not lines:
             raise DataError("no text to mix in", path=mix)
-        encoding.sequences([[Segment(line, True)] for line in lines]).save(Path(f"{path}.mix"))
+        encoding.sequences([[ChatSegment(line, True)] for line in lines]).save(Path(f"{path}.mix"))
     artifacts.write_json(Path(f"{path}.json"), {"texts": texts, "ids": ids, "cut": cut, "mix": mix is not None})
     return reopen(path)
 
 
-def reopen(path: Path) -> Prompts:
+def reopen(path: Path) -> EncodedPrompts:
     """The prompts in files of `spool`."""
     saved: dict[str, Any] = artifacts.read_json(Path(f"{path}.json"))
     mix = Features.open(Path(f"{path}.mix")) if saved["mix"] else None
-    return Prompts(path, saved["texts"], saved["ids"], saved["cut"], mix)
+    return EncodedPrompts(path, saved["texts"], saved["ids"], saved["cut"], mix)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nlptools.batches.completions import NEXT, PackedBatch, PackedBatches, packed_batch
-from nlptools.batches.encoder_rows import Rows, bounds_of
+from nlptools.batches.encoder_rows import EncoderRows, bounds_of
 from nlptools.batches.features import Features
 from nlptools.batches.windows import NO_TARGET
 from nlptools.compute.backend import Backend
@@ -36,7 +36,7 @@ from nlptools.training.preferences import advantages
 from nlptools.training.preferences.actor_critic import ActorCritic
 from nlptools.training.preferences.advantages import Scale
 from nlptools.training.preferences.policy import Policy, sums, token_log_probabilities, token_numbers
-from nlptools.training.preferences.prompts import Prompts
+from nlptools.training.preferences.prompts import EncodedPrompts
 from nlptools.training.preferences.rewards import Reward, Sample
 
 # Targets of tokens: of the model that drew them the log-probability and the value, the log-probability under the reference
@@ -79,7 +79,7 @@ class Rollout:
         lists = dict(state["arrays"])
         ids, bounds = np.array(lists.pop("ids"), np.int32), np.array(lists.pop("bounds"), np.int64)
         targets = {name: np.array(values, np.int32 if name == NEXT else np.float32) for name, values in lists.items()}
-        features = Features(Rows(ids, np.zeros(len(ids), np.uint8), bounds), targets, OF_TOKENS)
+        features = Features(EncoderRows(ids, np.zeros(len(ids), np.uint8), bounds), targets, OF_TOKENS)
         return cls(features, dict(state["facts"]))
 
 
@@ -91,7 +91,7 @@ class Rollouts:
     def __init__(
         self,
         policy: Policy,
-        prompts: Prompts,
+        prompts: EncodedPrompts,
         settings: TrainPPO,
         batch_size: int,
         seed: int,
@@ -308,5 +308,5 @@ def _sequences(pairs: Sequence[tuple[list[int], list[int]]]) -> Features:
         ids += [*prompt, *new[:-1]]
         targets += [*[NO_TARGET] * (len(prompt) - 1), *new]
         lengths.append(len(prompt) + len(new) - 1)
-    rows = Rows(np.array(ids, np.int32), np.zeros(len(ids), np.uint8), bounds_of(np.array(lengths, np.int64)))
+    rows = EncoderRows(np.array(ids, np.int32), np.zeros(len(ids), np.uint8), bounds_of(np.array(lengths, np.int64)))
     return Features(rows, {NEXT: np.array(targets, np.int32)}, (NEXT,))

@@ -12,7 +12,7 @@ import torch
 
 from nlptools import bundle, messages
 from nlptools.batches import masking
-from nlptools.batches.masking import Masking, Vocabulary
+from nlptools.batches.masking import Masking, MaskingVocabulary
 from nlptools.batches.pretraining import Layout, Phase, PretrainingBatches, in_order_batches, phases
 from nlptools.batches.sentence_groups import check
 from nlptools.compute.backend import Backend
@@ -66,14 +66,14 @@ def train_bert(
 
 @dataclass(frozen=True)
 class _Pretraining(SpooledTask[Documents]):
-    """Pretraining on masked tokens, next sentences or replaced tokens. Implements `training.engine.job.Task`."""
+    """Pretraining on masked tokens, next sentences or replaced tokens. Implements `training.engine.job.TrainingRun`."""
 
     options: TrainBert
     run: Pretraining
     seed: int
     inputs: Sequence[str]
     tokenizer: Tokenizer
-    vocab: Vocabulary
+    vocab: MaskingVocabulary
     start: Start
     encoding_errors: str
     unit: str = "predictions"  # masked tokens, next sentences, tokens that may have been replaced

@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from nlptools.training.word_vectors.damping import damping
-from nlptools.training.word_vectors.inputs import SubwordRows, WordRows
-from nlptools.training.word_vectors.windows import Tiles, Windows
+from nlptools.training.word_vectors.inputs import SubwordInput, WordRows
+from nlptools.training.word_vectors.windows import ContextWindows, Tiles
 
-Inputs = WordRows | SubwordRows
+Inputs = WordRows | SubwordInput
 
 
 class Prediction(NamedTuple):
@@ -38,7 +38,7 @@ class Prediction(NamedTuple):
         return torch.diag_embed(self.totals[..., 0])
 
 
-class Architecture(Protocol):
+class WordVectorArchitecture(Protocol):
     """Skip-gram or CBOW."""
 
     number: float  # mean number of targets of a token
@@ -60,7 +60,7 @@ class Architecture(Protocol):
 class SkipGram:
     """Each token predicts the words of its window."""
 
-    def __init__(self, windows: Windows, inputs: Inputs) -> None:
+    def __init__(self, windows: ContextWindows, inputs: Inputs) -> None:
         self.windows, self.inputs = windows, inputs
         self.number = windows.pairs
 
@@ -85,7 +85,7 @@ class Cbow:
             the whole gradient, as word2vec does (see Irsoy et al. 2021, arXiv:2012.15332).
     """
 
-    def __init__(self, windows: Windows, inputs: Inputs, *, corrected: bool = True) -> None:
+    def __init__(self, windows: ContextWindows, inputs: Inputs, *, corrected: bool = True) -> None:
         self.windows, self.inputs, self.corrected = windows, inputs, corrected
         self.number = 1.0
 
@@ -114,7 +114,7 @@ class PositionWeightedCbow(Cbow):
         positions: (2w, D) float32, the weights of the positions from -w to w without 0; changed in place.
     """
 
-    def __init__(self, windows: Windows, inputs: Inputs, positions: Tensor, *, corrected: bool = True) -> None:
+    def __init__(self, windows: ContextWindows, inputs: Inputs, positions: Tensor, *, corrected: bool = True) -> None:
         super().__init__(windows, inputs, corrected=corrected)
         self.positions = positions
         self._damping = 1.0

@@ -11,16 +11,22 @@ from nlptools.configs.word_vectors import TrainW2V, lengths
 from nlptools.corpora.word_sequences import Sequences
 from nlptools.errors import BundleError, display
 from nlptools.training.word_vectors import glove
-from nlptools.training.word_vectors.architectures import Architecture, Cbow, Inputs, PositionWeightedCbow, SkipGram
-from nlptools.training.word_vectors.inputs import SubwordRows, WordRows
+from nlptools.training.word_vectors.architectures import (
+    Cbow,
+    Inputs,
+    PositionWeightedCbow,
+    SkipGram,
+    WordVectorArchitecture,
+)
+from nlptools.training.word_vectors.inputs import SubwordInput, WordRows
 from nlptools.training.word_vectors.negatives import Negatives
-from nlptools.training.word_vectors.outputs import FullSoftmax, HierarchicalSoftmax, NegativeSampling, Output
+from nlptools.training.word_vectors.outputs import FullSoftmax, HierarchicalSoftmax, NegativeSampling, OutputLayer
 from nlptools.training.word_vectors.trainer import Model, shared
-from nlptools.training.word_vectors.windows import Windows
+from nlptools.training.word_vectors.windows import ContextWindows
 from nlptools.vectors.rows import ArrayRows
 from nlptools.vectors.subwords import Subwords
 from nlptools.vectors.table import Vectors
-from nlptools.vectors.words import Words
+from nlptools.vectors.words import WordList
 
 Tables = dict[str, Tensor]
 TILE = 32  # tokens
@@ -83,19 +89,19 @@ def _copy(tables: Tables, settings: TrainW2V, words: list[str], start: Vectors) 
 def model(settings: TrainW2V, sequences: Sequences, tables: Tables, backend: Backend) -> Model:
     """The model that trains the tables."""
     device = tables["input"].device
-    windows = Windows(
+    windows = ContextWindows(
         settings.window, TILE, _keep(sequences.counts, settings.sample).to(device), shrink=settings.shrink_windows
     )
     inputs: Inputs = WordRows(tables["input"])
     if settings.subwords is not None:
-        inputs = SubwordRows(tables["input"], sequences.words, *lengths(settings.subwords))
+        inputs = SubwordInput(tables["input"], sequences.words, *lengths(settings.subwords))
     corrected = settings.cbow_gradient == "corrected"
-    architecture: Architecture = SkipGram(windows, inputs)
+    architecture: WordVectorArchitecture = SkipGram(windows, inputs)
     if settings.model == "cbow":
         architecture = Cbow(windows, inputs, corrected=corrected)
     if settings.position_weights:
         architecture = PositionWeightedCbow(windows, inputs, tables["positions"], corrected=corrected)
-    output: Output
+    output: OutputLayer
     if settings.loss == "ns":
         negatives = Negatives(sequences.counts, settings.ns_exponent, device)
         output = NegativeSampling(tables["output"], negatives, settings.negative, _SHARED[settings.model])
@@ -117,7 +123,7 @@ def vectors(settings: TrainW2V, sequences: Sequences, tables: Tables, path: str)
     """The trained vectors, with output rows and n-grams for the formats that store them."""
     from nlptools.vectors.files.fasttext import SubwordRows as Composed
 
-    words, counts = Words.of(sequences.words), sequences.counts.tolist()
+    words, counts = WordList.of(sequences.words), sequences.counts.tolist()
     if settings.model == "glove":
         return Vectors(words, ArrayRows(glove.sums(tables).cpu().numpy()), counts=counts, path=path)
     V = len(sequences.words)

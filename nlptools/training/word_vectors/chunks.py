@@ -48,7 +48,7 @@ class Plan:
 
 
 @dataclass
-class Progress:
+class ChunkProgress:
     """The progress of a run."""
 
     chunk: int = 0  # the next chunk
@@ -61,7 +61,7 @@ class Chunks(abc.ABC):
     """Training, chunk by chunk.
 
     Attributes:
-        unit: the unit of `Progress.done`.
+        unit: the unit of `ChunkProgress.done`.
         size: their number in an epoch.
         untrained_loss: the loss of untrained vectors.
     """
@@ -74,7 +74,7 @@ class Chunks(abc.ABC):
         self.plan, self.workers = plan, workers
         self._board = np.frombuffer(mmap.mmap(-1, 8 * 4 * workers), np.float64).reshape(workers, 4)
 
-    def run(self, progress: Progress, last: int, report: Callable[[Progress], bool]) -> None:
+    def run(self, progress: ChunkProgress, last: int, report: Callable[[ChunkProgress], bool]) -> None:
         """Train on the chunks from `progress.chunk` up to `last`, or until `report` returns True.
 
         Raises:
@@ -82,7 +82,7 @@ class Chunks(abc.ABC):
             NlptoolsError: a process has died.
         """
         self._board[:] = 0
-        before = Progress(progress.chunk, progress.done, progress.seconds)
+        before = ChunkProgress(progress.chunk, progress.done, progress.seconds)
         began = time.monotonic()
 
         def look() -> bool:

@@ -13,7 +13,7 @@ from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.log import Log
 from nlptools.training.engine.stop import Stop
 from nlptools.training.word_vectors.building import Tables
-from nlptools.training.word_vectors.chunks import Chunks, Progress
+from nlptools.training.word_vectors.chunks import ChunkProgress, Chunks
 
 REPORT_SECONDS = 1.0
 
@@ -24,7 +24,7 @@ class Epochs:
 
     trainer: Chunks
     tables: Tables
-    progress: Progress
+    progress: ChunkProgress
     stop: Stop
     log: Log
     checkpoints: Checkpoints | None
@@ -57,7 +57,7 @@ class Epochs:
             if self.stop.requested:
                 break
 
-    def _look(self, progress: Progress) -> bool:
+    def _look(self, progress: ChunkProgress) -> bool:
         """Report; returns whether to interrupt training for a checkpoint or a stop."""
         self._report()
         return self.stop.requested or self._is_due()

@@ -39,7 +39,7 @@ class WordRows:
         self.table.index_add_(0, flat, gradient.flatten(0, -2))
 
 
-class SubwordRows:
+class SubwordInput:
     """The mean of a word's row and the rows of its n-grams (Bojanowski et al. 2017, arXiv:1607.04606).
 
     As in fastText, each of the rows gets the whole gradient of the mean.

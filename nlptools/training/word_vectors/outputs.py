@@ -27,7 +27,7 @@ _LOGITS = 1 << 22  # maximum number of logits in memory at a time
 _PAIRS_PER_TARGET = 8.0
 
 
-class Output(Protocol):
+class OutputLayer(Protocol):
     """An output layer."""
 
     table: Tensor

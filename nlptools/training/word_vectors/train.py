@@ -34,7 +34,7 @@ from nlptools.training.engine.log import Log
 from nlptools.training.engine.stop import Stop
 from nlptools.training.word_vectors import building, glove
 from nlptools.training.word_vectors.building import Tables
-from nlptools.training.word_vectors.chunks import Chunks, Plan, Progress
+from nlptools.training.word_vectors.chunks import ChunkProgress, Chunks, Plan
 from nlptools.training.word_vectors.epochs import Epochs
 from nlptools.training.word_vectors.trainer import Trainer
 from nlptools.vectors.files import directory as bundle_format
@@ -111,7 +111,7 @@ def output_format(run: VectorRun) -> str:
 
 @dataclass(frozen=True)
 class _Text:
-    """The ids of a text, and of a held-out text. Implements `run_directory.Data`."""
+    """The ids of a text, and of a held-out text. Implements `run_directory.RunData`."""
 
     train: Sequences
     valid: Sequences | None
@@ -130,7 +130,7 @@ class _Trained:
 
     text: Sequences
     tables: Tables
-    progress: Progress
+    progress: ChunkProgress
     unit: str
     stopped: str | None  # the reason, if training stopped early
 
@@ -291,7 +291,7 @@ class _Job:
     def train(self, text: _Text, place: Path, checkpoints: Checkpoints | None) -> _Trained:
         """Train new tables, or the tables of the last checkpoint; without `checkpoints` nothing is saved."""
         tables = building.tables(self.settings, text.train, self.start, self.devices.seed, self.backend.device)
-        trainer, progress = self._trainer(text, tables, place / "data"), Progress()
+        trainer, progress = self._trainer(text, tables, place / "data"), ChunkProgress()
         plan = trainer.plan
         if checkpoints is not None:
             checkpoints.clean()
@@ -299,7 +299,7 @@ class _Job:
             if last is not None:
                 for name, table in last[0].items():
                     tables[name].copy_(table)
-                progress = Progress(**last[2])
+                progress = ChunkProgress(**last[2])
         log = Log(None if checkpoints is None else place, plan.total, unit=trainer.unit, show=True)
         log.begin(progress.chunk)
         try:
@@ -348,7 +348,7 @@ class _Job:
             messages.note(f"try: echo {shlex.quote(word)} | nlptools neighbors {shlex.quote(display(run.output))}")
 
 
-def _check(trainer: Chunks, tables: Tables, progress: Progress) -> None:
+def _check(trainer: Chunks, tables: Tables, progress: ChunkProgress) -> None:
     """Warn of a loss above the loss of untrained vectors. Raises Diverged: the tables contain numbers that are not finite."""
     lr = trainer.plan.lr
     if progress.loss is None:

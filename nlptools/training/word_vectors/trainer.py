@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nlptools.training.word_vectors.architectures import Architecture
+from nlptools.training.word_vectors.architectures import WordVectorArchitecture
 from nlptools.training.word_vectors.chunks import BAD, DONE, LOSS, WEIGHT, Chunks, Plan
 from nlptools.training.word_vectors.damping import limited
-from nlptools.training.word_vectors.outputs import Output
-from nlptools.training.word_vectors.windows import Tiles, Windows
+from nlptools.training.word_vectors.outputs import OutputLayer
+from nlptools.training.word_vectors.windows import ContextWindows, Tiles
 
 # Maximum number of pairs processed at once, by all processes together, times the learning rate: of all words, and of the most
 # frequent word. On English 1,900 converged and 2,700 diverged before updates were limited (see `damping`).
@@ -27,9 +27,9 @@ _LOSS_EVERY = 32  # steps between measurements of the loss
 class Model:
     """An architecture with an output layer."""
 
-    windows: Windows
-    architecture: Architecture
-    output: Output
+    windows: ContextWindows
+    architecture: WordVectorArchitecture
+    output: OutputLayer
 
     def prepare(self, shares: Tensor, most: int, workers: int, lr: float) -> int:
         """Choose the number of tiles of a step, and set the damping for it.

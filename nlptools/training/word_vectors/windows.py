@@ -34,7 +34,7 @@ class Tiles(NamedTuple):
         return map(Tiles._make, zip(*(torch.split(tensor, size) for tensor in self), strict=True))
 
 
-class Windows:
+class ContextWindows:
     """Cuts stretches of text into tiles.
 
     Args:

@@ -32,7 +32,7 @@ from nlptools import messages
 from nlptools.configs.vectors import STREAMED
 from nlptools.errors import BundleError, StreamError, UsageError, display, reason
 from nlptools.files.line_records import escape
-from nlptools.files.streams import Output
+from nlptools.files.streams import LineWriter
 from nlptools.vectors.files.decimals import rows_of_decimals
 from nlptools.vectors.files.npy import DTYPES, matrix_header, words_beside
 
@@ -54,7 +54,7 @@ _LINES: dict[str, tuple[str, Callable[[str, str], str]]] = {
 }
 
 
-class _Rewritable(Output):
+class _Rewritable(LineWriter):
     """An output whose first bytes can be rewritten, if it is a file that is neither compressed nor appended to.
 
     Attributes:
@@ -127,13 +127,13 @@ class ArrayWriter:
             raise UsageError(f"vectors of {dimensions} dimensions")
         self.format, self.dimensions, self.dtype, self.rows = format, dimensions, dtype, 0
         self._spaced = 0  # texts with spaces, in word2vec's format
-        self._beside: Output | None = None
+        self._beside: LineWriter | None = None
         self._spool: IO[bytes] | None = None
         with contextlib.ExitStack() as stack:
             self._out = _Rewritable(path, force=force, line_buffered=line_buffered)
             stack.push(self._out)
             if format == "npy" and keep_lines and self._out.is_file():
-                self._beside = stack.enter_context(Output(words_beside(path), force=force))
+                self._beside = stack.enter_context(LineWriter(words_beside(path), force=force))
             if self._out.rewinds:
                 self._out.write(self._header())
             elif format == "word2vec":

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from nlptools.errors import BundleError, InputError, display
 from nlptools.files import atomic, whole_directory
 from nlptools.files.artifacts import MANIFEST, read_json, write_manifest
-from nlptools.files.streams import Output
+from nlptools.files.streams import LineWriter
 from nlptools.vectors import checks
 from nlptools.vectors.files.npy import load_array, read_words, write_array, write_words
 from nlptools.vectors.product_quantization import CENTROIDS, Product, ProductRows
-from nlptools.vectors.rows import ArrayRows, Floats, Rows
+from nlptools.vectors.rows import ArrayRows, Floats, VectorRows
 from nlptools.vectors.subwords import Subwords
 from nlptools.vectors.table import Vectors
 
@@ -60,7 +60,7 @@ def read(directory: str, errors: str = "strict") -> Vectors:
     return Vectors(words, rows, subwords=subwords, counts=counts, path=directory)
 
 
-def _read_rows(path: Path, quantized: object) -> Rows:
+def _read_rows(path: Path, quantized: object) -> VectorRows:
     """The rows in `vectors.npy` and, for `quantized` "int8" or "pq", the files it needs. Raises BundleError."""
     if quantized not in ("none", "int8", "pq"):
         checks.refuse(str(path / CONFIG), f'"quantized" is {quantized!r}, expected "int8" or "pq"')
@@ -146,7 +146,7 @@ def write_files(
         config["quantized"] = "int8"
         arrays = {"vectors.npy": quantized.rows, "scales.npy": quantized.scales}
     else:
-        with Output(str(folder / "vectors.npy"), force=force, layout="npy") as out:
+        with LineWriter(str(folder / "vectors.npy"), force=force, layout="npy") as out:
             write_array(out, shape, (rows for _, rows in vectors.blocks()))
         if (subwords := vectors.subwords) is not None:
             lengths = {"shortest": subwords.shortest, "longest": subwords.longest}
@@ -155,9 +155,9 @@ def write_files(
             arrays = {file: array for file, array in known.items() if array is not None}
     for file, array in arrays.items():
         parts = (array[start : start + 16384] for start in range(0, len(array), 16384))
-        with Output(str(folder / file), force=force, layout=None) as out:
+        with LineWriter(str(folder / file), force=force, layout=None) as out:
             write_array(out, array.shape, parts, "<f4" if array.dtype.kind == "f" else array.dtype.str)
-    with Output(str(folder / "vocab.tsv"), force=force) as out:
+    with LineWriter(str(folder / "vocab.tsv"), force=force) as out:
         write_words(vectors, out)
     atomic.write_whole(folder / CONFIG, json.dumps(config, indent=2) + "\n")
     write_manifest(folder, list(dict.fromkeys([CONFIG, "vocab.tsv", "vectors.npy", *arrays])))

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nlptools.errors import UsageError
-from nlptools.files.streams import Output
+from nlptools.files.streams import LineWriter
 from nlptools.vectors import checks
 from nlptools.vectors.files.word2vec import map_file
 from nlptools.vectors.rows import Floats, Places
 from nlptools.vectors.subwords import Subwords
 from nlptools.vectors.table import Vectors
-from nlptools.vectors.words import Words
+from nlptools.vectors.words import WordList
 
 MAGIC, VERSION = 793712314, 12
 _SETTINGS = (
@@ -40,7 +40,7 @@ _MOST_WORD = 1 << 16
 class SubwordRows:
     """Vectors of words, computed on demand from their own rows and the rows of their n-grams."""
 
-    def __init__(self, words: Words, subwords: Subwords) -> None:
+    def __init__(self, words: WordList, subwords: Subwords) -> None:
         self.shape: tuple[int, int] = (len(words), int(subwords.own.shape[1]))
         self._words, self._subwords = words, subwords
 
@@ -119,7 +119,7 @@ def read(path: str, errors: str = "strict") -> Vectors:
     return Vectors(words, SubwordRows(words, subwords), subwords=subwords, counts=counts, path=path)
 
 
-def _dictionary(reader: _Reader, settings: dict[str, Any], errors: str) -> tuple[Words, list[int]]:
+def _dictionary(reader: _Reader, settings: dict[str, Any], errors: str) -> tuple[WordList, list[int]]:
     size, words, labels = reader.unpack("iii")
     settings["ntokens"], pruned = reader.unpack("qq")
     if min(size, words, labels) < 0 or size != words + labels or size * 10 > len(reader.data) - reader.at:
@@ -142,7 +142,7 @@ def _dictionary(reader: _Reader, settings: dict[str, Any], errors: str) -> tuple
     blob = b"\n".join(names[:words])
     if blob.count(b"\n") != max(0, words - 1):
         reader.refuse("a word of the dictionary contains a newline")
-    return Words(checks.decode_words(blob, reader.path, errors), words), counts[:words]
+    return WordList(checks.decode_words(blob, reader.path, errors), words), counts[:words]
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
@@ -158,11 +158,11 @@ def save(vectors: Vectors, path: str, *, force: bool = False) -> None:
         UsageError: a word contains the byte 0, which ends words in this format.
         StreamError: a write failed.
     """
-    with Output(path, force=force, layout=None) as out:
+    with LineWriter(path, force=force, layout=None) as out:
         _write(vectors, out)
 
 
-def _write(vectors: Vectors, out: Output) -> None:
+def _write(vectors: Vectors, out: LineWriter) -> None:
     count, dimensions, subwords = len(vectors), vectors.dimensions, vectors.subwords
     words = vectors.words.list()
     if any("\0" in word for word in words):

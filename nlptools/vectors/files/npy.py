@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from nlptools.errors import BundleError, InputError, display, reason
 from nlptools.files import compression, line_records, streams
 from nlptools.files.line_records import escape
-from nlptools.files.streams import Output
+from nlptools.files.streams import LineWriter
 from nlptools.vectors import checks
 from nlptools.vectors.table import Vectors
-from nlptools.vectors.words import Words
+from nlptools.vectors.words import WordList
 
 MAGIC = b"\x93NUMPY"
 DTYPES = {"float32": "<f4", "float16": "<f2"}
@@ -139,21 +139,21 @@ def _append(data: bytearray, stream: io.BufferedReader, size: int, path: str) ->
         size -= len(piece)
 
 
-def read_words(path: str, errors: str) -> tuple[Words, list[int] | None]:
+def read_words(path: str, errors: str) -> tuple[WordList, list[int] | None]:
     """The words of a file and, if all lines have them, their counts. Raises BundleError."""
     with streams.open_bytes(path) as stream:
         data = stream.read()
     text = checks.decode_words(data, path, errors)
     if not any(mark in text for mark in "\\\t\r"):  # no escapes, no counts
         plain = text.removesuffix("\n")
-        return Words(plain, plain.count("\n") + 1 if text else 0), None
+        return WordList(plain, plain.count("\n") + 1 if text else 0), None
     lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
     fields = [line_records.fields(line) for line in lines]
     for number, row in enumerate(fields, 1):
         if len(row) > 2 or (len(row) == 2 and not (row[1].isascii() and row[1].isdigit())) or "\n" in row[0]:
             checks.refuse(path, "expected a word, or a word, a tab and a count", line=number)
     counts = [int(row[1]) for row in fields if len(row) == 2]
-    return Words.of(row[0] for row in fields), counts if len(counts) == len(fields) else None
+    return WordList.of(row[0] for row in fields), counts if len(counts) == len(fields) else None
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
@@ -161,12 +161,12 @@ def read_words(path: str, errors: str) -> tuple[Words, list[int] | None]:
 
 def save(vectors: Vectors, path: str, *, force: bool = False) -> None:
     """Write `NAME.npy` and `NAME.vocab.tsv`. Raises OutputError if one of them exists, StreamError."""
-    with Output(words_beside(path), force=force) as words, Output(path, force=force, layout="npy") as out:
+    with LineWriter(words_beside(path), force=force) as words, LineWriter(path, force=force, layout="npy") as out:
         write_words(vectors, words)
         write_array(out, (len(vectors), vectors.dimensions), (rows for _, rows in vectors.blocks()))
 
 
-def write_words(vectors: Vectors, out: Output) -> None:
+def write_words(vectors: Vectors, out: LineWriter) -> None:
     """Write the words and, if they are known, their counts. Raises StreamError."""
     words, counts = vectors.words.list(), vectors.counts
     for start in range(0, len(words), 1 << 16):
@@ -175,7 +175,7 @@ def write_words(vectors: Vectors, out: Output) -> None:
         out.write("".join(escape(word) + end for word, end in zip(part, ends, strict=True)))
 
 
-def write_array(out: Output, shape: tuple[int, ...], parts: Iterable[NDArray[Any]], dtype: str = "<f4") -> None:
+def write_array(out: LineWriter, shape: tuple[int, ...], parts: Iterable[NDArray[Any]], dtype: str = "<f4") -> None:
     """Write an array, given as parts of its rows. Raises StreamError."""
     text = repr({"descr": dtype, "fortran_order": False, "shape": shape})
     out.write(_header(text, -(-(len(text) + 11) // 64) * 64))

@@ -23,7 +23,7 @@ import numpy as np
 from nlptools.errors import BundleError, DataError, UsageError
 from nlptools.files import compression, streams
 from nlptools.files.line_records import escape, unescape
-from nlptools.files.streams import Output
+from nlptools.files.streams import LineWriter
 from nlptools.vectors import checks
 from nlptools.vectors.files.decimals import floats, rows_of_decimals
 from nlptools.vectors.rows import Floats
@@ -87,7 +87,7 @@ class TextFormat:
             UsageError: a word contains a newline.
             StreamError: a write failed.
         """
-        with Output(path, force=force, layout=None) as out:
+        with LineWriter(path, force=force, layout=None) as out:
             if self.header:
                 out.write(f"{len(vectors)} {vectors.dimensions}\n")
             size = max(1, (1 << 18) // vectors.dimensions)

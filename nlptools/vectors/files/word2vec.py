@@ -16,9 +16,9 @@ import numpy as np
 
 from nlptools.errors import InputError, UsageError, display, reason
 from nlptools.files import compression, streams
-from nlptools.files.streams import Output
+from nlptools.files.streams import LineWriter
 from nlptools.vectors import checks
-from nlptools.vectors.files.word2vec_records import Records, RecordWords
+from nlptools.vectors.files.word2vec_records import RecordWords, Word2vecRecords
 from nlptools.vectors.rows import Floats, Places, index
 from nlptools.vectors.table import Vectors
 
@@ -26,7 +26,7 @@ from nlptools.vectors.table import Vectors
 class RecordRows:
     """Vectors between words. Rows at any alignment are gathered as blocks of bytes, without conversion."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: Word2vecRecords) -> None:
         self.shape: tuple[int, int] = (records.count, records.dimensions)
         self._records = records
         # one element begins at each byte of the file: taking elements copies whole rows
@@ -84,7 +84,7 @@ def read(path: str, errors: str = "strict") -> Vectors:
     end = data.find(b"\n", 0, 128)
     header = checks.parse_header(data[: max(end, 0)], path)
     checks.check_room(header, 4 * header.dimensions + 1, len(data) - end - 1, path)
-    records = Records(data, end + 1, header, path, errors)
+    records = Word2vecRecords(data, end + 1, header, path, errors)
     return Vectors(RecordWords(records), RecordRows(records), path=path)
 
 
@@ -97,7 +97,7 @@ def save(vectors: Vectors, path: str, *, force: bool = False) -> None:
         StreamError: a write failed.
     """
     size = 4 * vectors.dimensions
-    with Output(path, force=force, layout=None) as out:
+    with LineWriter(path, force=force, layout=None) as out:
         out.write(f"{len(vectors)} {vectors.dimensions}\n")
         for start, rows in vectors.blocks():
             data = rows.astype("<f4", copy=False).tobytes()

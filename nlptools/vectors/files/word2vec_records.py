@@ -17,13 +17,13 @@ import numpy as np
 
 from nlptools.vectors import checks
 from nlptools.vectors.rows import Longs
-from nlptools.vectors.words import Words
+from nlptools.vectors.words import WordList
 
 _WINDOW = 1 << 24  # bytes scanned at a time
 _WORDS = 16384  # approximate number of records in a window, if they are short
 
 
-class Records:
+class Word2vecRecords:
     """The records of a file.
 
     Attributes:
@@ -125,10 +125,10 @@ class Records:
         return b"\n".join(words)
 
 
-class RecordWords(Words):
+class RecordWords(WordList):
     """The words of records, which contain no spaces."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: Word2vecRecords) -> None:
         super().__init__("", records.count)
         self._records = records
 

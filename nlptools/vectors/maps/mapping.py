@@ -15,11 +15,11 @@ from nlptools.configs.maps import Project
 from nlptools.errors import UsageError, display
 from nlptools.files import compression, streams
 from nlptools.files.line_records import escape
-from nlptools.files.streams import Output
+from nlptools.files.streams import LineWriter
 from nlptools.vectors.maps import picture, projector, reduction
 from nlptools.vectors.maps import points as choosing
 from nlptools.vectors.maps.page import page
-from nlptools.vectors.maps.points import Entry, Points, Projection
+from nlptools.vectors.maps.points import Entry, MapPoints, Points
 from nlptools.vectors.table import Vectors
 
 PICTURES = (".png", ".svg")
@@ -28,7 +28,7 @@ _MANY = 20_000  # words from which t-SNE and UMAP take long, and pages are slow
 _NAMES = {"pca": "PCA", "tsne": "t-SNE", "umap": "UMAP"}
 
 
-class Map(Projection):
+class Map(MapPoints):
     """A projection that can be written to a file."""
 
     def save(
@@ -46,10 +46,10 @@ class Map(Projection):
         kind = kind_of(name)
         if kind == "directory":
             raise UsageError(f"{display(name)}: expected a name that ends in .tsv, .png, .svg or .html")
-        with Output(name, force=force, layout=None) as out:
+        with LineWriter(name, force=force, layout=None) as out:
             self.write(out, kind, width, height)
 
-    def write(self, out: Output, kind: str, width: float = 9.0, height: float = 7.0) -> None:
+    def write(self, out: LineWriter, kind: str, width: float = 9.0, height: float = 7.0) -> None:
         """Write the map as `kind`: ".tsv", ".png", ".svg", ".html". Raises Unavailable, StreamError."""
         if kind == ".html":
             out.write(page(self))
@@ -168,7 +168,7 @@ def run(source: str, settings: Project, errors: str = "strict") -> None:
         )
         projector.write(points, settings.output, force=settings.force)
         return
-    with Output(settings.output, force=settings.force, layout=None) as out:
+    with LineWriter(settings.output, force=settings.force, layout=None) as out:
         count = settings.count
         bare = settings.lines_file is None and choosing.bare(source, settings.source_format)
         if entries is None and arrows and count is None and not bare:

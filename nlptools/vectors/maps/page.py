@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from nlptools.vectors.maps.points import Projection
+from nlptools.vectors.maps.points import MapPoints
 
 NEAREST = 10
 _COLORS = 8  # in page.css; the ninth is for words without a group
 
 
-def page(drawn: Projection) -> str:
+def page(drawn: MapPoints) -> str:
     """The page that shows a map, with the `NEAREST` nearest words of each by the cosine of their vectors."""
     script = _file("scene.js") + _file("page.js")
     style = _file("page.css")
@@ -57,7 +57,7 @@ def _sum(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _data(drawn: Projection) -> dict[str, Any]:
+def _data(drawn: MapPoints) -> dict[str, Any]:
     """The data of the script. Coordinates are centered and scaled so that the longest side goes from -1 to 1."""
     low, high = drawn.coordinates.min(axis=0), drawn.coordinates.max(axis=0)
     middle, unit = (low + high) / 2, float((high - low).max()) / 2 or 1.0

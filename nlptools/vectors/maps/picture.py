@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from nlptools import messages
 from nlptools.errors import Unavailable
 from nlptools.vectors.maps.labels import place
-from nlptools.vectors.maps.points import Projection
+from nlptools.vectors.maps.points import MapPoints
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,7 +47,7 @@ def check_packages() -> None:
         raise Unavailable("pictures need the matplotlib package", extra="viz") from None
 
 
-def picture(drawn: Projection, suffix: str, width: float = 9.0, height: float = 7.0) -> bytes:
+def picture(drawn: MapPoints, suffix: str, width: float = 9.0, height: float = 7.0) -> bytes:
     """The map as a file of type `suffix`, ".png" or ".svg", in inches. Raises Unavailable."""
     check_packages()
     import matplotlib
@@ -82,7 +82,7 @@ def _fonts() -> list[str]:
     return ["DejaVu Sans", *(name for name in _FAMILIES if name in known)]
 
 
-def _draw(drawn: Projection, suffix: str, width: float, height: float) -> bytes:
+def _draw(drawn: MapPoints, suffix: str, width: float, height: float) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -115,7 +115,7 @@ def shorten(text: str, most: int = _LONGEST) -> str:
     return shown if len(shown) <= most else shown[: most - 1] + "\u2026"
 
 
-def colors_of(drawn: Projection) -> tuple[list[str], dict[str, str]]:
+def colors_of(drawn: MapPoints) -> tuple[list[str], dict[str, str]]:
     """The color of each word, and of each group. Words without a group are gray, and groups beyond the palette."""
     groups = drawn.points.groups
     if not groups:
@@ -128,7 +128,7 @@ def colors_of(drawn: Projection) -> tuple[list[str], dict[str, str]]:
 # -- parts ------------------------------------------------------------------------------------------------------------
 
 
-def _heading(figure: Figure, drawn: Projection, palette: dict[str, str]) -> float:
+def _heading(figure: Figure, drawn: MapPoints, palette: dict[str, str]) -> float:
     """Draw title, caption and legend; returns the height that is left, as a share of the whole."""
     from matplotlib.lines import Line2D
 
@@ -146,7 +146,7 @@ def _heading(figure: Figure, drawn: Projection, palette: dict[str, str]) -> floa
     return 1 - (0.8 + 0.2 * ((min(len(palette), 16) - 1) // columns)) * inch
 
 
-def _plane(figure: Figure, drawn: Projection, top: float) -> Axes:
+def _plane(figure: Figure, drawn: MapPoints, top: float) -> Axes:
     """Axes for two dimensions with equal scales, since distances have a meaning."""
     left, low = (0.72, 0.5) if drawn.axes else (0.15, 0.15)
     left, low = left / figure.get_figwidth(), low / figure.get_figheight()
@@ -169,7 +169,7 @@ def _plane(figure: Figure, drawn: Projection, top: float) -> Axes:
     return axis
 
 
-def _space(figure: Figure, drawn: Projection, top: float) -> Any:
+def _space(figure: Figure, drawn: MapPoints, top: float) -> Any:
     """Axes for three dimensions, seen slightly from above."""
     axis: Any = figure.add_axes((0.0, 0.02, 1.0, top - 0.02), projection="3d")
     axis.view_init(elev=18, azim=-62)
@@ -203,7 +203,7 @@ def _pixels(axis: Any, spots: Array) -> Array:
     return np.asarray(axis.transData.transform(spots))
 
 
-def _arrows(figure: Figure, drawn: Projection, places: Array) -> None:
+def _arrows(figure: Figure, drawn: MapPoints, places: Array) -> None:
     from matplotlib.patches import FancyArrowPatch
 
     whole = np.array([figure.bbox.width, figure.bbox.height])
@@ -226,7 +226,7 @@ def _outline(start: Array, end: Array) -> Array:
     return np.concatenate([shaft, head])
 
 
-def _labels(figure: Figure, axis: Axes, drawn: Projection, places: Array) -> None:
+def _labels(figure: Figure, axis: Axes, drawn: MapPoints, places: Array) -> None:
     """Draw the words that there is room for, the words of arrows first."""
     renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
     whole = np.array([figure.bbox.width, figure.bbox.height])

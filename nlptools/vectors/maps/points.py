@@ -61,7 +61,7 @@ class Points:
 
 
 @dataclass(frozen=True)
-class Projection:
+class MapPoints:
     """Words and their coordinates.
 
     Attributes:

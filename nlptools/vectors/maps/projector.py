@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nlptools.files import atomic, whole_directory
 from nlptools.files.line_records import escape
-from nlptools.files.streams import Output
+from nlptools.files.streams import LineWriter
 from nlptools.vectors.maps.points import Points
 
 TENSORS, METADATA, CONFIG = "tensors.tsv", "metadata.tsv", "projector_config.pbtxt"
@@ -36,12 +36,12 @@ def write(points: Points, path: str, *, force: bool = False) -> None:
     """
     check_target(path, force)
     with whole_directory.replacing(path) as folder:
-        with Output(str(folder / TENSORS), layout=None) as out:
+        with LineWriter(str(folder / TENSORS), layout=None) as out:
             size = max(1, (1 << 18) // points.rows.shape[1])
             for start in range(0, len(points.words), size):
                 rows = points.rows[start : start + size].tolist()
                 out.write_lines(["\t".join(f"{x:.9g}" for x in row) for row in rows])
-        with Output(str(folder / METADATA)) as out:
+        with LineWriter(str(folder / METADATA)) as out:
             out.write_lines(_metadata(points))
         atomic.write_whole(folder / CONFIG, _CONFIG)
 

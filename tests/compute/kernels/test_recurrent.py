@@ -12,7 +12,7 @@ from nlptools.compute.backend import Backend
 from nlptools.compute.kernels import recurrent
 from nlptools.compute.kernels.linear import by_onednn
 from nlptools.compute.kernels.recurrent import layer, native_layer
-from nlptools.layers.recurrent import Recurrent
+from nlptools.layers.recurrent import RecurrentLayer
 
 KINDS = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 kinds = pytest.mark.parametrize("kind", KINDS)
@@ -120,7 +120,7 @@ def test_the_native_layer_is_the_same(kind: str) -> None:
 @kinds
 def test_a_module_learns_the_same_by_either_kernel(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(4)
-    module = Recurrent(kind, 5, 6)
+    module = RecurrentLayer(kind, 5, 6)
     inputs = [torch.randn(9, 3, 5), torch.randn(3, 6), torch.randn(3, 6)]
     found = []
     for native in (True, False):
@@ -187,7 +187,7 @@ def test_a_stream_is_read_by_the_lstm_of_pytorch(
 def test_a_stream_has_the_states_that_its_steps_have(dtype: torch.dtype) -> None:
     """Whichever kernel reads it, as by steps in float64; also from a state, and cells come in float32."""
     torch.manual_seed(8)
-    module = Recurrent("lstm", 5, 6).requires_grad_(False)
+    module = RecurrentLayer("lstm", 5, 6).requires_grad_(False)
     x, hidden, cell = torch.randn(40, 1, 5), torch.randn(1, 6), torch.randn(1, 6)
     out, last, last_cell = module.to(dtype)(x.to(dtype), hidden, cell)
     exact, exact_cell = ours("lstm", module.double(), x.double(), hidden.double(), cell.double())

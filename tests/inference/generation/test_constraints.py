@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tiny_encoder_decoders import BACKEND, EOS, PAD, next_scores, some_sources, tiny
 
 from nlptools.configs.generation import Generate
-from nlptools.inference.generation.constraints import Rows, bans, penalize, penalize_counts, penalized
+from nlptools.inference.generation.constraints import DecodingState, bans, penalize, penalize_counts, penalized
 from nlptools.inference.generation.decoding import translate
 
 BEAM = Generate(beam=3, max_new_tokens=12)
@@ -33,7 +33,7 @@ def left(
     """The tokens that may follow each of `said`; their scores are what they were."""
     scores = torch.randn(len(said), size, generator=torch.Generator().manual_seed(1))
     banned = scores.clone()
-    rows = Rows(len(said[0]), range(len(said)), np.array(said, np.int64).reshape(len(said), -1))
+    rows = DecodingState(len(said[0]), range(len(said)), np.array(said, np.int64).reshape(len(said), -1))
     for ban in bans(settings, EOS, forbidden, prefixes):
         ban(banned, rows)
     open_ = banned != -torch.inf

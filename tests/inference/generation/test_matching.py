@@ -17,7 +17,7 @@ import nlptools
 from nlptools.configs.generation import Generate
 from nlptools.errors import UsageError
 from nlptools.inference.generation.automaton import DEAD, TextAutomaton, TokenAutomaton, Trie
-from nlptools.inference.generation.requests import Request
+from nlptools.inference.generation.requests import CompletionRequest
 
 PATTERNS = [
     *(r"a*b", r"(ab|ba){1,2}", r"[^a]+", r"é+|b", r".{2}", r"(?i:B)a?", r"a\nb|ab", r"[é-ü]*"),
@@ -176,7 +176,7 @@ def test_a_search_ends_when_nobody_waits_for_it(models: list[Any]) -> None:
     tokens = TokenAutomaton(text, Trie([b"a", b"b"]), lambda: True)
     with pytest.raises(TimeoutError):
         tokens.needs(np.array([text.start]))
-    asked = [Request("w1", Generate(match="( ?w[12])+"), {})]
+    asked = [CompletionRequest("w1", Generate(match="( ?w[12])+"), {})]
     with pytest.raises(TimeoutError):
         models[1].answer(asked, ended=lambda _: True)
     assert models[1].answer(asked, ended=lambda _: False)

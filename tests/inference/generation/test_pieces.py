@@ -12,8 +12,8 @@ import nlptools
 from nlptools import bundle
 from nlptools.configs import Compute
 from nlptools.configs.generation import Generate
-from nlptools.inference.generation.requests import Request
-from nlptools.inference.language_model import LanguageModel
+from nlptools.inference.generation.requests import CompletionRequest
+from nlptools.inference.language_model import TextLanguageModel
 from nlptools.serving.completion_answers import response
 from nlptools.text import huggingface, learning
 from nlptools.text import tokenizer as tokenizers
@@ -39,7 +39,7 @@ def make(kind: str) -> Tokenizer:
     return tokenizers.load(kind, vocab=Vocab(tokens), lowercase=kind == "words")
 
 
-def model(directory: Path, kind: str, arch: str = "transformer") -> LanguageModel:
+def model(directory: Path, kind: str, arch: str = "transformer") -> TextLanguageModel:
     tokenizer = make(kind)
     assert tokenizer.vocab is not None
     size = len(tokenizer.vocab) + 1
@@ -48,11 +48,11 @@ def model(directory: Path, kind: str, arch: str = "transformer") -> LanguageMode
     directory.mkdir()
     bundle.save(directory, arch, net, net.state_dict(), tokenizer, eos=eos, document="line", training={})
     loaded = nlptools.load(directory, compute=Compute(precision="fp32", threads=1, device="cpu"))
-    assert isinstance(loaded, LanguageModel)
+    assert isinstance(loaded, TextLanguageModel)
     return loaded
 
 
-def answered(loaded: LanguageModel, asked: list[Request]) -> list[dict[str, Any]]:
+def answered(loaded: TextLanguageModel, asked: list[CompletionRequest]) -> list[dict[str, Any]]:
     rows = loaded.answer(asked)
     return [response([each], 0, [row])["choices"][0] for each, row in zip(asked, rows, strict=True)]
 
@@ -64,8 +64,8 @@ def test_the_pieces_are_the_text(tmp_path: Path, kind: str) -> None:
         max_new_tokens=6, min_new_tokens=6, temperature=0, logprobs=True, top_logprobs=2, echo=True, to="jsonl"
     )
     ids = [tuple(loaded.tokenizer.encode(text)) for text in TEXTS]
-    texts = answered(loaded, [Request(text, settings, {}) for text in TEXTS])
-    numbers = answered(loaded, [Request("", settings, {}, ids=each) for each in ids])
+    texts = answered(loaded, [CompletionRequest(text, settings, {}) for text in TEXTS])
+    numbers = answered(loaded, [CompletionRequest("", settings, {}, ids=each) for each in ids])
     for text, tokens, whole, same in zip(TEXTS, ids, texts, numbers, strict=True):
         entries = whole["logprobs"]
         assert len(entries["tokens"]) == len(tokens) + 6 == len(same["logprobs"]["tokens"])
@@ -85,7 +85,7 @@ def test_a_space_belongs_to_the_token_after_it(tmp_path: Path) -> None:
         ("words", ["the", "  cat", ",", " sat "]),
         ("bytes", ["a", "", "ö", "", "", "", "🦁"]),
     ):
-        [choice] = answered(model(tmp_path / kind, kind), [Request("".join(texts), settings, {})])
+        [choice] = answered(model(tmp_path / kind, kind), [CompletionRequest("".join(texts), settings, {})])
         assert choice["logprobs"]["tokens"] == texts
 
 
@@ -93,7 +93,7 @@ def test_the_end_of_a_text_is_a_token_without_text(tmp_path: Path) -> None:
     """Clients take the last entry for the one new token, and what is before it for the prompt."""
     settings = Generate(max_new_tokens=1, temperature=0, match="", logprobs=True, top_logprobs=1, echo=True, to="jsonl")
     loaded = model(tmp_path / "m", "bytes")
-    [choice] = answered(loaded, [Request("abc", settings, {})])
+    [choice] = answered(loaded, [CompletionRequest("abc", settings, {})])
     entries = choice["logprobs"]
     assert entries["tokens"] == ["a", "b", "c", ""] and entries["text_offset"] == [0, 1, 2, 3]
     assert entries["top_logprobs"][3][""] == entries["token_logprobs"][3]
@@ -106,7 +106,9 @@ def test_prompts_have_the_scores_of_score(tmp_path: Path, arch: str) -> None:
     loaded = model(tmp_path / "m", "bytes", arch)
     settings = Generate(max_new_tokens=0, logprobs=True, echo=True, to="jsonl")
     texts = ["the cat", "sat on the mat, and " * 12]
-    for text, choice in zip(texts, answered(loaded, [Request(text, settings, {}) for text in texts]), strict=True):
+    for text, choice in zip(
+        texts, answered(loaded, [CompletionRequest(text, settings, {}) for text in texts]), strict=True
+    ):
         [wanted] = loaded.score([text])
         assert choice["text"] == text and choice["finish_reason"] == "length"
         assert choice["logprobs"]["token_logprobs"] == pytest.approx(wanted.logprobs[: len(text)], abs=1e-4)

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from nlptools.configs.bleu import Report, Significance
+from nlptools.configs.bleu import BleuReport, Significance
 from nlptools.errors import DataError, InputError, UsageError
 from nlptools.metrics.translation import corpus, statistics_files
 from nlptools.metrics.translation.bleu import Bleu
@@ -59,7 +59,7 @@ def parts(folder, metric, references, cuts=(0, 7, 8, 40, 60)):
 
 
 def printed(counted, asked, **report):
-    return lines(compare(counted, ["x"], asked), Report(width=17, **report), asked)
+    return lines(compare(counted, ["x"], asked), BleuReport(width=17, **report), asked)
 
 
 @pytest.mark.parametrize("references", [REFERENCES[:1], REFERENCES, RAGGED], ids=["one", "three", "ragged"])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from nlptools.layers.packed import Group
+from nlptools.layers.packed import EqualLengths
 from nlptools.layers.query_positions import QueryPositions, position_arrays
 from nlptools.models.encoders.bert import Bert, EncoderConfig
 
@@ -25,7 +25,7 @@ def test_padded_packed_and_exported_are_one_model(family: str, dtype: torch.dtyp
     lengths = [11, 7, 7, 3, 1]
     ids, types = torch.randint(0, 50, (5, 11)), torch.randint(0, 2, (5, 11))
     mask = torch.arange(11) < torch.tensor(lengths)[:, None]
-    groups = [Group(0, 1, 11), Group(11, 2, 7), Group(25, 1, 3), Group(28, 1, 1)]
+    groups = [EqualLengths(0, 1, 11), EqualLengths(11, 2, 7), EqualLengths(25, 1, 3), EqualLengths(28, 1, 1)]
     positions = torch.cat([torch.arange(length) for length in lengths])
     padded = model(ids, mask, types).layers
     packed = model.packed(ids[mask], positions, groups, range(4), types[mask])

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nlptools.errors import DataError
 from nlptools.models import registry
-from nlptools.models.translation.convolutional import Convolution, ConvolutionConfig
+from nlptools.models.translation.convolutional import ConvolutionTranslator, ConvolutionTranslatorConfig
 from nlptools.training.engine.optimizers import AdamW
 
 PAD, EOS = 29, 0
@@ -30,9 +30,11 @@ SIZES: dict[str, Any] = {
 }
 
 
-def tiny(**changes: Any) -> Convolution:
+def tiny(**changes: Any) -> ConvolutionTranslator:
     torch.manual_seed(0)
-    model: Convolution = registry.model_class("seq2seq-convolution")(ConvolutionConfig(**{**SIZES, **changes}))
+    model: ConvolutionTranslator = registry.model_class("seq2seq-convolution")(
+        ConvolutionTranslatorConfig(**{**SIZES, **changes})
+    )
     model.initialize()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -51,7 +53,7 @@ def sources() -> tuple[Tensor, Tensor]:
     return torch.where(mask, ids(3, 7), PAD), mask
 
 
-def decode(model: Convolution, targets: Tensor, source: Tensor, mask: Tensor | None = None) -> Tensor:
+def decode(model: ConvolutionTranslator, targets: Tensor, source: Tensor, mask: Tensor | None = None) -> Tensor:
     out: Tensor = model.output.logits(model(targets, model.encode(source, mask))[0])
     return out
 
@@ -232,7 +234,7 @@ def test_initialization_keeps_the_size_of_activations() -> None:
     """Thirty layers deep, what comes out of encoder and decoder is neither gone nor grown."""
     torch.manual_seed(1)
     sizes = {"encoder_layers": 30, "decoder_layers": 30, "hidden_size": 64, "embedding_size": 64, "kernel_size": 3}
-    model = Convolution(ConvolutionConfig(**{**SIZES, **sizes}))
+    model = ConvolutionTranslator(ConvolutionTranslatorConfig(**{**SIZES, **sizes}))
     model.initialize()
     state = model.encode(ids(8, 12))
     hidden, _ = model(ids(8, 12, seed=1), state)
@@ -245,7 +247,7 @@ def test_it_learns_to_reverse() -> None:
     """Sequences of up to 5 symbols out of 8, right to the last token."""
     torch.manual_seed(0)
     sizes = {"hidden_size": 48, "embedding_size": 48, "encoder_layers": 2, "decoder_layers": 2, "kernel_size": 3}
-    model = Convolution(ConvolutionConfig(10, 10, 9, 8, **sizes, max_position_embeddings=8))
+    model = ConvolutionTranslator(ConvolutionTranslatorConfig(10, 10, 9, 8, **sizes, max_position_embeddings=8))
     model.initialize()
     optimizer = AdamW(model, beta2=0.98, weight_decay=0.0)
     for step in range(250):

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nlptools.models.translation.recurrent import Recurrent, RecurrentConfig
+from nlptools.models.translation.recurrent import RecurrentTranslator, RecurrentTranslatorConfig
 from nlptools.training.engine.optimizers import AdamW
 
 PAD, EOS = 29, 0
@@ -23,10 +23,12 @@ FORMS = [
 forms = pytest.mark.parametrize("form", FORMS, ids=lambda form: "-".join(map(str, form.values())))
 
 
-def tiny(form: dict[str, Any], **changes: Any) -> Recurrent:
+def tiny(form: dict[str, Any], **changes: Any) -> RecurrentTranslator:
     sizes = {"source_vocab_size": 30, "target_vocab_size": 30, "pad": PAD, "eos": EOS}
     torch.manual_seed(0)
-    model = Recurrent(RecurrentConfig(**{**sizes, "hidden_size": 12, "embedding_size": 10, **form, **changes}))
+    model = RecurrentTranslator(
+        RecurrentTranslatorConfig(**{**sizes, "hidden_size": 12, "embedding_size": 10, **form, **changes})
+    )
     model.initialize()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -180,7 +182,7 @@ def test_the_gradient_is_that_of_differences(form: dict[str, Any]) -> None:
 @forms
 def test_saved_and_loaded_it_is_the_same_and_frozen_too(form: dict[str, Any]) -> None:
     model, said = tiny(form), targets()
-    other = Recurrent(model.config).eval()
+    other = RecurrentTranslator(model.config).eval()
     other.load_state_dict(model.state_dict())
     expected, _ = model(said, model.encode(*sources()))
     assert torch.equal(expected, other(said, other.encode(*sources()))[0])
@@ -217,7 +219,7 @@ def reversals(rows: int, longest: int, seed: int) -> tuple[Tensor, Tensor, Tenso
     return source, said, expected
 
 
-def train(model: Recurrent, batches: list[tuple[Tensor, Tensor, Tensor]], rate: float) -> None:
+def train(model: RecurrentTranslator, batches: list[tuple[Tensor, Tensor, Tensor]], rate: float) -> None:
     model.train()
     optimizer = AdamW(model, beta2=0.98, weight_decay=0.0)
     for step, (source, said, expected) in enumerate(batches):
@@ -232,7 +234,7 @@ def train(model: Recurrent, batches: list[tuple[Tensor, Tensor, Tensor]], rate: 
 
 
 @torch.inference_mode()
-def share_right(model: Recurrent, source: Tensor, expected: Tensor) -> float:
+def share_right(model: RecurrentTranslator, source: Tensor, expected: Tensor) -> float:
     """The share of rows that greedy decoding gets right to the last token."""
     state, token, out = model.encode(source, source != PAD), torch.full((len(source), 1), PAD), []
     for _ in range(expected.shape[1]):

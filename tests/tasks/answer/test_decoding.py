@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nlptools.errors import DataError, UsageError
-from nlptools.formats.examples import Answer, Place, Question
+from nlptools.formats.examples import AnswerSpan, Place, Question
 from nlptools.metrics import squad
 from nlptools.tasks.answer.decoding import AnswerRecord, Candidate, answers, best_spans, gold, tune_threshold
 from nlptools.tasks.answer.features import NO, YES, answer_features, answer_targets
@@ -22,7 +22,7 @@ HERE = Place("-", 1)
 
 
 def ask(context, answer=None, id="1", yes_no=None):
-    found = () if answer is None else (Answer(answer, context.index(answer)),)
+    found = () if answer is None else (AnswerSpan(answer, context.index(answer)),)
     return Question(id, "q", context, found, answer is None, HERE, yes_no)
 
 
@@ -206,7 +206,7 @@ def test_sure_logits_give_the_answer_back(contexts, data):
         spans = [(a, b) for a in range(len(context)) for b in range(a + 1, len(context) + 1)]
         spans = [(a, b) for a, b in spans if not context[a].isspace() and not context[b - 1].isspace()]
         a, b = data.draw(st.sampled_from(spans)) if spans else (0, 0)
-        answer = (Answer(context[a:b], a),) if spans else ()
+        answer = (AnswerSpan(context[a:b], a),) if spans else ()
         questions.append(Question(str(n), "q", context, answer, not spans, HERE))
     features = answer_features(questions, encoding(LETTERS, 10), max_question=1, step=2)
     targets = answer_targets(features, questions)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nlptools.batches.encoder_rows import Marks
 from nlptools.batches.windows import NO_TARGET
 from nlptools.errors import UsageError
-from nlptools.formats.examples import Answer, Place, Question
+from nlptools.formats.examples import AnswerSpan, Place, Question
 from nlptools.tasks.answer.decoding import best_spans
 from nlptools.tasks.answer.features import NO, SPAN, YES, answer_features, answer_targets
 from tests.real_data import published
@@ -21,7 +21,7 @@ HERE = Place("-", 1)
 
 
 def ask(context, answer=None, question="q", id="1", yes_no=None):
-    answers = () if answer is None else (Answer(answer, context.index(answer)),)
+    answers = () if answer is None else (AnswerSpan(answer, context.index(answer)),)
     return Question(id, question, context, answers, answer is None, HERE, yes_no)
 
 
@@ -155,7 +155,7 @@ def test_pieces_cover_the_text(context, data):
         i = data.draw(st.integers(0, len(ids) - 1))
         j = data.draw(st.integers(i, len(ids) - 1))
         answer = context[starts[i] : ends[j]]
-        question = Question("1", "q", context, (Answer(answer, int(starts[i])),), False, HERE)
+        question = Question("1", "q", context, (AnswerSpan(answer, int(starts[i])),), False, HERE)
         targets = answer_targets(answer_features([question], encoding(tokenizer)), [question])
         assert targets.inexact == (not answer.strip())
         assert targets.outside == 0

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from nlptools import bundle
-from nlptools.batches.encoder_rows import Rows
+from nlptools.batches.encoder_rows import EncoderRows
 from nlptools.batches.features import Features
 from nlptools.configs.finetuning import Files, Finetune
 from nlptools.errors import DataError, UsageError
@@ -94,7 +94,7 @@ def test_electra_compares_too(tmp_path: Path) -> None:
 
 def test_probabilities_of_the_endings_of_each_example() -> None:
     task = tasks.for_training(Finetune(task="choice", model="m"), Files())
-    rows = Rows(np.zeros(5, np.int32), np.zeros(5, np.uint8), np.arange(6))
+    rows = EncoderRows(np.zeros(5, np.int32), np.zeros(5, np.uint8), np.arange(6))
     outputs = list(np.array([0.0, np.log(3), 1000, 1000, 1000], np.float32))
     first, second = task.decode(outputs, Features(rows, examples=np.array([0, 2, 5])), [])
     np.testing.assert_allclose([*first, *second], [0.25, 0.75, 1 / 3, 1 / 3, 1 / 3], rtol=1e-6)

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from nlptools import bundle
-from nlptools.batches.encoder_rows import Rows
+from nlptools.batches.encoder_rows import EncoderRows
 from nlptools.batches.features import Features
 from nlptools.compute.backend import Backend
 from nlptools.configs.finetuning import Files, Finetune, Predict
@@ -231,7 +231,7 @@ def test_logits_are_those_of_each_row_alone(head: str, family: str, which: str) 
     lengths = rng.integers(1, 30, 20)
     bounds = np.concatenate([[0], np.cumsum(lengths)])
     ids, types = rng.integers(0, 50, bounds[-1]), rng.integers(0, 2, bounds[-1])
-    made = Features(Rows(ids.astype(np.int32), types.astype(np.uint8), bounds))
+    made = Features(EncoderRows(ids.astype(np.int32), types.astype(np.uint8), bounds))
     found = outputs.logits(model, head, made, Backend.detect(FP32), layers(which), batch_tokens=64)
     assert found is not None and len(found) == 20
     for i, row in enumerate(found):

@@ -14,12 +14,12 @@ import torch
 from nlptools import bundle
 from nlptools.formats.examples import Place, Ranking, Turn
 from nlptools.formats.reading_options import Options
-from nlptools.tasks.reward.task import RewardModel, calibration_error
+from nlptools.tasks.reward.task import RewardTask, calibration_error
 from tests.tasks.classify.test_task import predicted
 from tests.tasks.tiny_tasks import gpt, train
 from tests.training.preferences.toys import lines
 
-TASK = RewardModel("reward", Options())
+TASK = RewardTask("reward", Options())
 
 
 def ranking(*ranks: float, margin: float = 0.0) -> Ranking:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nlptools.batches.encoder_rows import bounds_of
 from nlptools.errors import UsageError
 from nlptools.formats.tag_schemes import SCHEMES, spans
-from nlptools.tasks.tag.decoding import Neighbours, best_tags, constraints
+from nlptools.tasks.tag.decoding import TagTransitions, best_tags, constraints
 
 IOB2 = ["O", "B-X", "I-X", "B-Y", "I-Y"]
 IOBES = ["O", "B-X", "I-X", "E-X", "S-X"]
@@ -115,7 +115,7 @@ def test_against_all_paths(seed, lengths, crf):
     C = len(IOBES)
     scores = random.normal(size=(sum(lengths), C))
     rules = constraints(IOBES, "iobes")
-    weights = Neighbours(random.normal(size=(C, C)), random.normal(size=C), random.normal(size=C)) if crf else None
+    weights = TagTransitions(random.normal(size=(C, C)), random.normal(size=C), random.normal(size=C)) if crf else None
     bounds = bounds_of(np.array(lengths))
     found = best_tags(scores, bounds, rules, weights)
     assert len(breaches(found, bounds, rules)) == 0

@@ -22,7 +22,7 @@ from nlptools.metrics.criterion import Criterion
 from nlptools.training.engine.averaging import mean_weights
 from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.log import Log
-from nlptools.training.engine.loop import Result, fit
+from nlptools.training.engine.loop import RunResult, fit
 from nlptools.training.objectives import CausalLM
 
 BACKEND = Backend(torch.device("cpu"))
@@ -125,7 +125,7 @@ class Interrupting(Log):
             os.kill(os.getpid(), signal.SIGUSR1)
 
 
-def part(data: Corpus, directory: Path, valid: bool, step: int, run: Any = AVERAGED) -> Result:
+def part(data: Corpus, directory: Path, valid: bool, step: int, run: Any = AVERAGED) -> RunResult:
     """One part of a run: what the loss is depends on the weights; stopped after `step`, in a validation if there is one."""
     torch.manual_seed(4)
     objective = CausalLM(tiny("transformer", hidden_dropout=0.2))
@@ -164,7 +164,7 @@ def test_a_signal_while_the_mean_is_measured_leaves_the_run_unfinished(data: Cor
             os.kill(os.getpid(), signal.SIGUSR1)
         return None if stop() else {"loss": 1.0}
 
-    def run() -> Result:
+    def run() -> RunResult:
         return fit(CausalLM(tiny("transformer")), source(data), BACKEND, AVERAGED, evaluate=evaluate,
                    checkpoints=Checkpoints(tmp_path, 2))  # fmt: skip
 

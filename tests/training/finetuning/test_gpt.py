@@ -12,7 +12,7 @@ import torch
 
 import nlptools
 from nlptools import bundle
-from nlptools.batches.encoder_rows import Rows
+from nlptools.batches.encoder_rows import EncoderRows
 from nlptools.batches.features import Features
 from nlptools.compute.backend import Backend
 from nlptools.configs.embed import Embed
@@ -204,7 +204,7 @@ def test_logits_are_those_of_each_row_alone_and_padding_changes_nothing(head: st
     lengths = rng.integers(1, 30, 20)
     bounds = np.concatenate([[0], np.cumsum(lengths)])
     ids = rng.integers(0, 50, bounds[-1])
-    made = Features(Rows(ids.astype(np.int32), np.zeros(len(ids), np.uint8), bounds))
+    made = Features(EncoderRows(ids.astype(np.int32), np.zeros(len(ids), np.uint8), bounds))
     found = outputs.logits(model, head, made, Backend.detect(FP32), layers(which), batch_tokens=64)
     batch = made.rows.batch(np.arange(20), 0)
     mask = torch.from_numpy(batch.mask)

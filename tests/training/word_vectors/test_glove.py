@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from nlptools.errors import DataError, NlptoolsError, UsageError
 from nlptools.training.word_vectors import cooccurrences, glove
-from nlptools.training.word_vectors.chunks import Plan, Progress
+from nlptools.training.word_vectors.chunks import ChunkProgress, Plan
 from nlptools.training.word_vectors.cooccurrences import PAIR, Cooccurrences, count
 from nlptools.training.word_vectors.glove import Glove
 from nlptools.vectors.files.formats import load
@@ -214,7 +214,7 @@ def test_training_is_a_loop_over_entries() -> None:
         return found
 
     trained._entries = watched  # type: ignore[method-assign]
-    trained.run(Progress(), trained.plan.total, lambda _: False)
+    trained.run(ChunkProgress(), trained.plan.total, lambda _: False)
     counts = {(2 * int(i), 2 * int(j) + 1): float(x) for i, j, x in text.pairs.tolist()}
     assert len(order) == epochs * 30
     for epoch in range(epochs):  # each pair once in each epoch, in another order
@@ -235,7 +235,7 @@ def test_large_steps_are_nearly_those_of_single_pairs() -> None:
         made = tables()
         trained = model(made, pairs(45), epochs=40)
         trained.pairs = size
-        progress = Progress()
+        progress = ChunkProgress()
         trained.run(progress, trained.plan.total, lambda _: False)
         ends.append(progress.loss)
     assert ends[0] < 0.5 and abs(ends[0] - ends[1]) < 0.1 * ends[0]
@@ -244,14 +244,14 @@ def test_large_steps_are_nearly_those_of_single_pairs() -> None:
 @pytest.mark.parametrize("lr", [0.05, 1.0, 1e3, 1e8])
 def test_no_learning_rate_runs_away(lr: float) -> None:
     made = tables()
-    model(made, pairs(45), lr=lr, epochs=50).run(Progress(), 50 * 6, lambda _: False)
+    model(made, pairs(45), lr=lr, epochs=50).run(ChunkProgress(), 50 * 6, lambda _: False)
     assert made["rows"].isfinite().all() and float(made["rows"].abs().max()) < 100
 
 
 def test_going_on_is_never_having_stopped() -> None:
     whole, parts = tables(), tables()
-    model(whole, pairs(45)).run(Progress(), 18, lambda _: False)
-    progress = Progress()
+    model(whole, pairs(45)).run(ChunkProgress(), 18, lambda _: False)
+    progress = ChunkProgress()
     while progress.chunk < 18:  # a new trainer each time, as after a restart
         model(parts, pairs(45)).run(progress, 18, lambda progress: progress.chunk % 4 == 0)
     assert all(torch.equal(whole[name], parts[name]) for name in whole)

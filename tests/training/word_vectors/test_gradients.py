@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from nlptools.training.word_vectors.architectures import Cbow, PositionWeightedCbow, Prediction, SkipGram
-from nlptools.training.word_vectors.inputs import SubwordRows, WordRows
+from nlptools.training.word_vectors.inputs import SubwordInput, WordRows
 from nlptools.training.word_vectors.negatives import Negatives
 from nlptools.training.word_vectors.outputs import FullSoftmax, HierarchicalSoftmax, NegativeSampling
-from nlptools.training.word_vectors.windows import Windows
+from nlptools.training.word_vectors.windows import ContextWindows
 from nlptools.vectors.subwords import ngram_rows
 
 V, D, W, T = 13, 6, 3, 4
@@ -27,10 +27,10 @@ def stretch(seed: int) -> torch.Tensor:
 
 
 def make(architecture: str, output: str, tables: dict[str, torch.Tensor]):
-    windows = Windows(W, T, torch.cat([torch.ones(V), torch.zeros(1)]))
+    windows = ContextWindows(W, T, torch.cat([torch.ones(V), torch.zeros(1)]))
     inputs = WordRows(tables["input"])
     if architecture == "subwords":
-        inputs = SubwordRows(tables["input"], WORDS, 3, 4)
+        inputs = SubwordInput(tables["input"], WORDS, 3, 4)
     made = {
         "skipgram": lambda: SkipGram(windows, inputs),
         "subwords": lambda: SkipGram(windows, inputs),
@@ -109,7 +109,7 @@ def test_legacy_cbow_gives_each_word_the_whole_gradient() -> None:
 
 def test_a_word_with_n_grams_gets_the_gradient_in_each_of_its_rows() -> None:
     table = torch.zeros(V + 50, D)
-    inputs = SubwordRows(table, WORDS, 3, 4)
+    inputs = SubwordInput(table, WORDS, 3, 4)
     inputs.add(torch.tensor([[2, 5], [2, 7]]), torch.ones(2, 2, D), 1.0)
     composed = inputs.look_up(torch.tensor([2, 5, 7, 1]))
     assert table[2].tolist() == [2.0] * D and table[5].tolist() == [1.0] * D and table[1].tolist() == [0.0] * D

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from nlptools.training.word_vectors.huffman import huffman
 from nlptools.training.word_vectors.negatives import Negatives
-from nlptools.training.word_vectors.windows import Windows
+from nlptools.training.word_vectors.windows import ContextWindows
 
 V = 9
 
 
 def pairs(ids: list[int], radius: int, tile: int, *, shrink: bool = False, seed: int = 1) -> list[tuple[int, int]]:
-    windows = Windows(radius, tile, torch.cat([torch.ones(V), torch.zeros(1)]), shrink=shrink)
+    windows = ContextWindows(radius, tile, torch.cat([torch.ones(V), torch.zeros(1)]), shrink=shrink)
     tiles = windows.tiles(torch.tensor(ids, dtype=torch.int64), torch.Generator().manual_seed(seed))
     inside = windows.inside(tiles)
     windows._patterns = None
@@ -46,7 +46,7 @@ def test_full_windows_hold_every_pair_of_a_sequence(ids: list[int], radius: int,
 
 
 def test_radii_are_uniform() -> None:
-    windows = Windows(5, 32, torch.cat([torch.ones(V), torch.zeros(1)]))
+    windows = ContextWindows(5, 32, torch.cat([torch.ones(V), torch.zeros(1)]))
     tiles = windows.tiles(torch.zeros(64_000, dtype=torch.int64), torch.Generator().manual_seed(1))
     shares = torch.bincount(tiles.left.flatten(), minlength=6)[1:] / 64_000
     assert (shares - 0.2).abs().max() < 0.01
@@ -56,7 +56,7 @@ def test_radii_are_uniform() -> None:
 
 def test_frequent_words_are_thinned_out() -> None:
     keep = torch.tensor([0.25, 1.0, 0.0])
-    windows = Windows(2, 8, keep)
+    windows = ContextWindows(2, 8, keep)
     ids = torch.tensor([0, 1] * 8000)
     tiles = windows.tiles(ids, torch.Generator().manual_seed(1))
     real = tiles.left + tiles.right > 0

@@ -20,7 +20,7 @@ from nlptools.vectors.files.array_writer import _LINES
 from nlptools.vectors.files.formats import format_of, load, save
 from nlptools.vectors.subwords import Subwords, ngram_rows
 from nlptools.vectors.table import Vectors
-from nlptools.vectors.words import Words
+from nlptools.vectors.words import WordList
 
 WORDS = ["</s>", "king", "naïve", "mother-in-law", "a\u00a0b", "東京\u3000", "x" * 70, "\ufeff", "9"]
 
@@ -220,7 +220,7 @@ def test_of_repeated_words_the_first_is_kept(tmp_path, capsys):
 )
 @settings(max_examples=50)
 def test_places_with_and_without_a_dictionary(words):
-    made = Words.of(words)
+    made = WordList.of(words)
     first = {word: words.index(word) for word in words}
     assert made.find([*words, "nowhere", "at\nall"]) == first
     assert made.find(words[:3]) == {word: first[word] for word in words[:3]}
