@@ -34,7 +34,6 @@ class MetricFamily:
         reads: what their files hold.
         compute: `module:function`; see `requested` in the modules of `nlptools.metrics`.
         listed: the names as the help of --metric lists them.
-        explained: the definition of the metrics, for the manual.
         options: the options of `Evaluate` and `Report` that the metrics take.
         together: all metrics of a family that are asked for are computed in one go.
         single: the metrics that have only one value; None for all.
@@ -47,7 +46,6 @@ class MetricFamily:
     reads: str
     compute: str
     listed: str
-    explained: str
     options: tuple[str, ...] = ()
     together: bool = False
     single: tuple[str, ...] | None = ()
@@ -64,14 +62,6 @@ FAMILIES = {
         reads=LINES,
         compute="nlptools.metrics.classification:requested",
         listed="accuracy (acc), balanced_accuracy, precision, recall, f1, support, matthews (mcc)",
-        explained="""\
-LABELS, one per line, or in a column of TSV (--column, --gold-column). accuracy: the share of correct labels.
-balanced_accuracy: the mean recall of the labels that occur in gold. precision, recall, f1, support: van Rijsbergen 1979,
-Information Retrieval, chapter 7; of the positive label, or of several by --average: macro is the mean over labels, micro
-counts all decisions together, weighted is the mean over labels by their number in gold (Sokolova and Lapalme 2009). In
-one call they are called f1_macro, f1_micro, f1_weighted and so on, or f1:LABEL. matthews (mcc): Matthews 1975, of several
-labels Gorodkin 2004, from -1 to 1. Values equal scikit-learn's. --to report prints the lines of its classification_report,
-and the confusion matrix.""",
         options=("average", "positive", "labels", "confusion", "report"),
         together=True,
         single=("accuracy", "balanced_accuracy", "matthews", *_AVERAGED_NAMES),
@@ -82,9 +72,6 @@ and the confusion matrix.""",
         reads=LINES,
         compute="nlptools.metrics.correlation:requested",
         listed="pearson, spearman, kendall",
-        explained="""\
-NUMBERS, one per line. pearson: Pearson 1895. spearman: Spearman 1904, with average ranks for ties. kendall: tau-b, Kendall
-1945. From -1 to 1; an error if all numbers of a side are the same. Values equal scipy's.""",
         together=True,
         single=None,
     ),
@@ -93,10 +80,6 @@ NUMBERS, one per line. pearson: Pearson 1895. spearman: Spearman 1904, with aver
         reads=LINES,
         compute="nlptools.metrics.glue:requested",
         listed="a task of GLUE (cola, sst-2, mrpc, qqp, sts-b, mnli, qnli, rte, wnli, ax)",
-        explained="""\
-GLUE, a label or number per line: cola, sst-2, mrpc, qqp, sts-b, mnli, qnli, rte, wnli, ax, with or without the prefix
-glue:. The metrics of the task (Wang et al. 2018, W18-5446) and, if there are two, their mean. Labels are those of the
-published files, as numbers or words.""",
         options=("confusion",),
         aliases={"mnli-matched": "mnli-m", "mnli-mismatched": "mnli-mm"},
     ),
@@ -105,15 +88,6 @@ published files, as numbers or words.""",
         reads=TAGS,
         compute="nlptools.metrics.spans:requested",
         listed="entity-f1",
-        explained="""\
-TAGS in columns, one token per line, sentences between empty lines, the gold and the predicted tag last; or two files, the
-tag last in each. entity-f1: precision, recall and F1 of entities with the right first token, last token and type, and
-accuracy of the tags (Tjong Kim Sang and Buchholz 2000, W00-0726; Tjong Kim Sang and De Meulder 2003, W03-0419). The scheme
-conlleval counts as the script of that name does, to the printed digit, and --to report prints its lines; iob1, iob2, ioe1,
-ioe2, bioes (iobes) and bilou are strict: tags that break the scheme form no entity; lenient forgives them, and
-reads the L and U of bilou as E and S. Without --scheme, tags count by bioes or bilou, with a warning, if
-they have prefixes of these that conlleval does not know. With a scheme other than conlleval, --to report prints the lines of
-seqeval's classification_report.""",
         options=("average", "scheme", "raw", "outside", "report"),
         references="optional",
     ),
@@ -122,7 +96,6 @@ seqeval's classification_report.""",
         reads=TAGS,
         compute="nlptools.metrics.tags:requested",
         listed="tagging-accuracy",
-        explained="tagging-accuracy: the share of tokens with the right tag, from the same files.",
         options=("labels", "confusion", "report"),
         single=None,
         references="optional",
@@ -132,9 +105,6 @@ seqeval's classification_report.""",
         reads=ANSWERS,
         compute="nlptools.metrics.squad:requested",
         listed="squad",
-        explained="""\
-ANSWERS as JSON, GOLD as SQuAD publishes it, PREDICTIONS an object, id to text. squad: exact_match and f1 of version 1.1
-(Rajpurkar et al. 2016, D16-1264), in percent.""",
         options=("report",),
     ),
     "squad2": MetricFamily(
@@ -142,10 +112,6 @@ ANSWERS as JSON, GOLD as SQuAD publishes it, PREDICTIONS an object, id to text. 
         reads=ANSWERS,
         compute="nlptools.metrics.squad:requested",
         listed="squad2",
-        explained="""\
-squad2: exact and f1 of version 2.0 (Rajpurkar et al. 2018, P18-2124), where empty text means no answer, and both for the
-questions with (HasAns) and without (NoAns) an answer; with --null-odds, best_exact and best_f1 at the best thresholds,
-which are in the signature and the details. --to report prints the JSON of SQuAD's scripts.""",
         options=("null_odds", "threshold", "report"),
     ),
     "rouge": MetricFamily(
@@ -153,10 +119,6 @@ which are in the signature and the details. --to report prints the JSON of SQuAD
         reads=TEXTS,
         compute="nlptools.metrics.rouge:requested",
         listed="rouge1 to rouge9, rougeL, rougeLsum",
-        explained="""\
-TEXTS, one per line; GOLD may be given several times. rouge1 to rouge9, rougeL, rougeLsum: F1, or with :precision or
-:recall, from 0 to 1 (Lin 2004, W04-1013), equal to the package rouge-score's; the best reference counts. For rougeLsum
-each sentence of a text is on its own line: \\n in the text, with --escaped.""",
         options=("stem", "tokenize"),
         together=True,
         references="any",
@@ -166,9 +128,6 @@ each sentence of a text is on its own line: \\n in the text, with --escaped.""",
         reads=TEXTS,
         compute="nlptools.metrics.translation.corpus:requested",
         listed=", ".join(TRANSLATION),
-        explained="""\
-bleu (Papineni et al. 2002, P02-1040), chrf (Popovic 2015, W15-3049) and ter (Snover et al. 2006; lower is better): as
-sacrebleu computes them by default; nlptools-bleu(1) has their options and tests of significance.""",
         single=None,
         references="any",
         lower_is_better=("ter",),
@@ -178,16 +137,11 @@ sacrebleu computes them by default; nlptools-bleu(1) has their options and tests
         reads=TOKENS,
         compute="nlptools.metrics.perplexity:requested",
         listed="perplexity",
-        explained="""\
-LOG-PROBABILITIES with numbers of tokens, as nlptools-score(1) writes them with --per line. perplexity: the exponential of
-the mean negative log-probability per token (Jelinek et al. 1977), also as nats and bits per token. Perplexities of two
-models can be compared only if both divide the text into the same tokens.""",
         options=("log_base",),
         references="none",
         lower_is_better=("perplexity",),
     ),
 }
-EXPLAINED = "\n\n".join(family.explained for family in FAMILIES.values())  # for the manual
 
 
 class MetricRequest(NamedTuple):

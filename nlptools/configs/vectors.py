@@ -100,7 +100,7 @@ FOREIGN = {
 }
 # for manual pages: formats and the names of their files, and with what they contain
 FILES = ", ".join(f"{row.name} ({row.names})" for row in _ROWS if row.code)
-CONTENTS = " ".join(f"{row.name} ({row.names}): {row.about}." for row in _ROWS if row.code)
+CONTENTS = "\n".join(f"* **{row.name} ({row.names})**: {row.about}." for row in _ROWS if row.code)
 
 
 @dataclass(frozen=True)
