@@ -37,12 +37,15 @@ def _moved_away(target: Path) -> Iterator[None]:
         yield
         return
     aside = Path(atomic.temporary_directory(target))
+    mode = target.stat().st_mode
     try:
         target.replace(aside)
         try:
+            aside.chmod(0o700)  # if this process is killed, the next one removes it
             yield
         except BaseException:
             aside.replace(target)
+            target.chmod(mode)
             raise
     finally:
         atomic.discard(aside)

@@ -84,3 +84,16 @@ def test_no_epochs_are_no_steps_in_every_training_command(call: Run, data: Path)
         assert done.code == 0, done.err
         metrics = json.loads((data / name / "training.json").read_text())["metrics"]
         assert metrics.get("steps", metrics.get("chunk")) == 0
+
+
+def test_trainers_of_one_process_refuse_several(call: Run, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for command in (
+        ("train-lm", "--arch", "ngram", "-t", "whitespace", "text"),
+        ("train-w2v", "text"),
+        ("finetune", "--task", "classify", "--scratch", "bag", "labels.tsv"),
+    ):
+        done = call(*command, "-o", "model")
+        assert done.code == 2 and "this training runs in one process, but 2 were started" in done.err, done.err
+        assert not (data / "model").exists()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import math
+import os
 import shutil
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from typing import Any
 
 import pytest
 from conftest import environment, within
+from faults import Fault, Killed
 
 TEXT = "".join(
     f"the {a} {b} the {c}\n" for a in ("small", "big", "old") for b in ("dog saw", "cat ate") for c in ("cat", "mouse")
@@ -238,6 +241,29 @@ def test_what_a_killed_run_leaves_goes_with_the_next(trained):
         (trained / name).chmod(0o700)  # as those of a process that fills them
         assert within(trained, *again).code == 0
         assert not (trained / name).exists(), "also by a run that is finished already"
+
+
+@pytest.mark.parametrize("kill", [True, False], ids=["killed", "EIO"])
+def test_a_run_that_fails_at_any_moment_begins_again_by_the_same_command(trained, tmp_path, monkeypatch, kill):
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # slow
+    options = ("train-lm", "--arch", "ngram", "-t", "whitespace", "--order", "3", "--memory", "1K", "--keep-counts")
+    text = str(trained / "train.txt")
+    assert within(tmp_path, *options, "-o", "whole", text).code == 0
+    whole = {path.name for path in (tmp_path / "whole").iterdir()}
+    for at in range(1, 1000):
+        run = (*options, "-o", f"lm{at}", text)
+        with monkeypatch.context() as patch:
+            fault = Fault(patch, at, kill=kill, names=("replace", "mkdir"))
+            with contextlib.suppress(Killed):
+                assert within(tmp_path, *run).code in (0, 73, 74), fault.where
+        if not fault.happened:
+            assert at > 8, "directories of the output and of the counts, files of the model, its name"
+            break
+        done = within(tmp_path, *run)
+        assert done.code == 0, (fault.where, done.err)
+        assert same_tables(tmp_path, "whole", f"lm{at}"), fault.where
+        assert {path.name for path in (tmp_path / f"lm{at}").iterdir()} == whole, fault.where
+        assert not list(tmp_path.glob(".*")), fault.where
 
 
 def test_an_arpa_file_that_exists_is_refused_before_the_text_is_counted(trained):

@@ -1,17 +1,16 @@
-"""A training run from its inputs to a bundle: `run_job` runs a `TrainingRun`.
+"""A training run in steps, from its inputs to a bundle: `run_job` runs a `TrainingRun`.
 
-This module has everything that the training commands share: the lock on the output directory and the check whether its run
-may continue, the processes (the main one leads and writes, the others follow), dry runs, reports, the choice of the final
-weights, the record in training.json and the final messages. Everything else is behind the `TrainingRun` protocol.
+This module has what all tasks share, inside of the `lifecycle`: processes (the main one leads and writes, the others follow),
+dry runs, the choice of the final weights, and reports. All else is behind the `TrainingRun` protocol.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from torch import nn
 
@@ -19,17 +18,18 @@ from nlptools import bundle, messages
 from nlptools.batches.source import BatchSource
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Training
-from nlptools.configs.combinations import free_options
 from nlptools.errors import Stopped, display
 from nlptools.files import artifacts, atomic
 from nlptools.layers import lora
 from nlptools.metrics.criterion import Criterion
-from nlptools.training.engine import run_directory
+from nlptools.training.engine import lifecycle, run_directory
 from nlptools.training.engine.averaging import Average
 from nlptools.training.engine.checkpoint import Checkpoints
+from nlptools.training.engine.lifecycle import Outcome
 from nlptools.training.engine.log import Log, digits
 from nlptools.training.engine.loop import Evaluate, Fit, RunResult, fit, total_steps
 from nlptools.training.engine.progress import RunProgress
+from nlptools.training.engine.run_directory import RunSettings
 from nlptools.training.objective import Objective
 
 
@@ -57,6 +57,10 @@ class TrainingRun(Protocol[D]):
     @property
     def measures(self) -> tuple[str, ...]:
         """The metrics of the best validation that are recorded; the last one is reported at the end."""
+
+    @property
+    def several_processes(self) -> bool:
+        """Whether several processes can train together."""
 
     def settings(self) -> dict[str, Any]:
         """All settings besides `Training` and `Compute`; they must be the same when a run continues."""
@@ -103,6 +107,22 @@ class Trained:
     metrics: dict[str, Any]  # the object "metrics" of training.json
 
 
+@dataclass(frozen=True)
+class _Ended(Outcome):
+    """The end of a run in steps, with all that is saved and reported."""
+
+    model: nn.Module
+    checkpoints: Checkpoints
+    progress: RunProgress
+    average: Average | None
+    measures: dict[str, float]  # validation of the weights that are saved
+
+    @property
+    def taken(self) -> Average | None:
+        """The mean of checkpoints, if it is saved."""
+        return self.average if self.average is not None and self.average.taken else None
+
+
 def run_job(
     task: TrainingRun[D], run: Training, compute: Compute | None = None, invocation: Mapping[str, Any] | None = None
 ) -> Trained:
@@ -115,69 +135,70 @@ def run_job(
         Diverged: see `training.engine.loop.fit`.
     """
     run.check()
+    lifecycle.refuse_processes(task.several_processes)
     compute = compute or Compute()
     backend = Backend.detect(compute)
-    job = _Job(task, run, compute, backend, invocation or {})
+    steps = _Steps(task, run, compute, backend)
     try:
         if run.dry_run:
-            return job.dry_run()
+            return steps.dry_run()
         if not backend.is_main:
-            return job.follow()
-        with run_directory.locked(job.directory):
-            return job.lead()
+            ended = steps.follow()
+        else:
+            ended = lifecycle.run(steps, steps.directory, resume=run.resume, force=run.force, invocation=invocation)
+        return Trained(steps.directory, ended.steps, ended.metrics)
     finally:
         backend.close()
 
 
 @dataclass(frozen=True)
-class _Job:
-    """One process of a training run."""
+class _Steps(Generic[D]):
+    """One process of a training run in steps. Implements `lifecycle.RunTrainer` in the main process."""
 
-    task: TrainingRun[Any]
+    task: TrainingRun[D]
     run: Training
     compute: Compute
     backend: Backend
-    invocation: Mapping[str, Any]
-    ended: int | None = None  # the steps of the run that is given again, if it is finished
+    in_one_pass: bool = False
 
     @property
     def directory(self) -> Path:
         return Path(self.run.output)
 
-    def lead(self) -> Trained:
-        """The main process: spool the data, keep the record, train, save the bundle."""
-        marks = self._fingerprint()
-        defaults = {field.name: field.default for field in fields(self.run)}
-        data, before = run_directory.begin(
-            self.directory, self.run.resume, self.run.force, marks, lambda place: self._spool(place, True), defaults
-        )
-        job = self._continuing((before or {}).get("backend", {}))
-        if before is not None and before["status"] == "finished":
-            job = replace(job, ended=before["metrics"]["steps"])
-        record = job._record(data, marks, before)
-        artifacts.write_json(self.directory / run_directory.RECORD, record)
-        self.backend.broadcast({"paths": data.paths(), "backend": record["backend"]})
-        return job._train(data, record)
+    def settings(self) -> RunSettings:
+        chosen = RunSettings.of(self.run, self.compute)
+        values = {**self.task.settings(), **chosen.values, "processes": self.backend.world_size}
+        return replace(chosen, values=values)
 
-    def _spool(self, place: Path, held_out: bool) -> Any:
+    def read(self, place: Path, held_out: bool = True) -> D:
         began = time.monotonic()
         data = self.task.spool(place, self.backend, held_out)
         self.task.announce(data, time.monotonic() - began)
         return data
 
-    def follow(self) -> Trained:
-        """The other processes: open the data that the main process has spooled, and train."""
-        lead = self.backend.broadcast(None)
-        return self._continuing(lead["backend"])._train(self.task.open(lead["paths"]), {})
+    def continuing(self, before: Mapping[str, Any]) -> Self:
+        """In the precision of the run that continues."""
+        return replace(self, backend=self.backend.continuing(before.get("backend", {})))
 
-    def _continuing(self, before: Mapping[str, Any]) -> _Job:
-        """This run in the precision of `before`, the backend in the record of the run."""
-        return replace(self, backend=self.backend.continuing(before))
+    def describe(self) -> dict[str, Any]:
+        return {"seed": self.compute.seed, "backend": self.backend.describe()}
+
+    def train(self, data: D, record: dict[str, Any]) -> _Ended:
+        self.backend.broadcast({"paths": data.paths(), "backend": record["backend"]})
+        return self._train(data, record)
+
+    def follow(self) -> _Ended:
+        """The other processes: open the data that the main process has read, and train."""
+        lead = self.backend.broadcast(None)
+        ended = self.continuing(lead)._train(self.task.open(lead["paths"]), {})
+        if ended.stopped is not None:
+            raise Stopped(f"stopped ({ended.stopped})")  # only the main process prints how to continue
+        return ended
 
     def dry_run(self) -> Trained:
         """Build everything, take two steps, and report size and speed; no file is kept."""
         with atomic.scratch_directory("nlptools-dry-") as scratch:
-            data = self._spool(scratch, False)
+            data = self.read(scratch, held_out=False)
             model, objective, backend = self._model()
             state = Fit(objective, self.task.source(data, model, backend), backend, self.run, None)
             state.objective.train()
@@ -194,7 +215,7 @@ class _Job:
             )
         return Trained(self.directory, 0, {"loss": row["loss"]})
 
-    def _train(self, data: Any, record: dict[str, Any]) -> Trained:
+    def _train(self, data: D, record: dict[str, Any]) -> _Ended:
         model, objective, backend = self._model()
         if record and record["backend"] != backend.describe():  # the model is not computed in 16 bits
             record["backend"] = backend.describe()
@@ -228,7 +249,7 @@ class _Job:
             )
         finally:
             log.close()
-        return self._finish(model, checkpoints, result, record)
+        return self._ended(model, checkpoints, result)
 
     def _model(self) -> tuple[Any, Objective, Backend]:
         """The model on the device, its objective, and the backend with the precision that it trains in."""
@@ -241,64 +262,38 @@ class _Job:
             backend = replace(backend, precision="fp32", precision_by="model")
         return model, objective, backend
 
-    def _finish(self, model: nn.Module, checkpoints: Checkpoints, result: RunResult, record: dict[str, Any]) -> Trained:
-        """Save the bundle with the mean of checkpoints if it is better, else the best validated weights, else the last."""
-        progress, average, main = result.progress, result.average, self.backend.is_main
-        taken = average if average is not None and average.taken else None
-        numbers = progress.best_valid if taken is None else taken.numbers
+    def _ended(self, model: nn.Module, checkpoints: Checkpoints, result: RunResult) -> _Ended:
+        progress, average = result.progress, result.average
+        numbers = average.numbers if average is not None and average.taken else progress.best_valid
         measures = {name: numbers[name] for name in self.task.measures if name in numbers}
         metrics: dict[str, Any] = {"steps": progress.step, self.task.unit: progress.tokens, "seconds": progress.seconds}
         metrics.update({f"valid_{name}": value for name, value in measures.items()})
         if average is not None:
             metrics["average"] = {"steps": list(average.steps), "taken": average.taken, **average.numbers}
-        trained = Trained(self.directory, progress.step, metrics)
-        if main:
-            weights = model.state_dict()
-            if taken is not None:
-                weights = {**weights, **taken.weights}
-            elif progress.best is not None:
-                weights = {**weights, **checkpoints.weights(progress.best_step)}
-            kept = [progress.step if progress.best is None else progress.best_step] if taken is None else [*taken.steps]
-            status = "finished" if result.finished else "stopped"
-            record.update({"status": status, "metrics": metrics, bundle.WEIGHTS_OF: kept})
-            self.task.save(self.directory, model, weights, record)
-        if result.stopped is not None:
-            if main:  # only the main process prints how to continue
-                raise run_directory.stopped(self.directory, result.stopped, progress.step, self.run.force)
-            raise Stopped(f"stopped ({result.stopped})")
-        if main:
-            if average is not None:
-                messages.note(_describe_average(average, progress, self.task.criterion.name))
-            name = display(str(self.directory))
-            if progress.step == self.ended:
-                messages.note(run_directory.FINISHED.format(name))
-            last = "".join([f", validation {kind} {digits(value)}" for kind, value in measures.items()][-1:])
-            if last:
-                last += f" (step {progress.best_step})" if taken is None else f" (mean of {len(taken.steps)} steps)"
-            messages.note(
-                f"{name}: {messages.counted(progress.step, 'step')} in {messages.clock(progress.seconds)}{last}"
-            )
-            messages.note(f"try: {self.task.advice(name)}")
-        return trained
+        return _Ended(progress.step, metrics, result.stopped, model, checkpoints, progress, average, measures)
 
-    def _settings(self) -> dict[str, Any]:
-        return {**self.task.settings(), **asdict(self.run), **asdict(self.compute)}
+    def save(self, outcome: _Ended, record: dict[str, Any]) -> None:
+        """Save the bundle with the mean of checkpoints if it is better, else the best validated weights, else the last."""
+        progress, taken = outcome.progress, outcome.taken
+        weights = outcome.model.state_dict()
+        record[bundle.WEIGHTS_OF] = [progress.step]
+        if taken is not None:
+            weights = {**weights, **taken.weights}
+            record[bundle.WEIGHTS_OF] = [*taken.steps]
+        elif progress.best is not None:
+            weights = {**weights, **outcome.checkpoints.weights(progress.best_step)}
+            record[bundle.WEIGHTS_OF] = [progress.best_step]
+        self.task.save(self.directory, outcome.model, weights, record)
 
-    def _fingerprint(self) -> dict[str, Any]:
-        free = free_options(self.run, self.compute)
-        kept = {key: value for key, value in self._settings().items() if key not in free}
-        return run_directory.fingerprint(kept, processes=self.backend.world_size)
-
-    def _record(self, data: TaskData, marks: Mapping[str, Any], before: Mapping[str, Any] | None) -> dict[str, Any]:
-        return run_directory.record(
-            before,
-            data,
-            marks,
-            invocation=dict(self.invocation),
-            settings=self._settings(),
-            seed=self.compute.seed,
-            backend=self.backend.describe(),
-        )
+    def report(self, outcome: _Ended) -> None:
+        progress, taken, name = outcome.progress, outcome.taken, display(str(self.directory))
+        if outcome.average is not None:
+            messages.note(_describe_average(outcome.average, progress, self.task.criterion.name))
+        last = "".join([f", validation {measure} {digits(value)}" for measure, value in outcome.measures.items()][-1:])
+        if last:
+            last += f" (step {progress.best_step})" if taken is None else f" (mean of {len(taken.steps)} steps)"
+        messages.note(f"{name}: {messages.counted(progress.step, 'step')} in {messages.clock(progress.seconds)}{last}")
+        messages.note(f"try: {self.task.advice(name)}")
 
 
 def _describe_average(average: Average, progress: RunProgress, criterion: str) -> str:

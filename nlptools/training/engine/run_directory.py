@@ -11,12 +11,14 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from importlib import metadata
 from pathlib import Path
-from types import MappingProxyType
-from typing import IO, Any, Protocol, TypeVar
+from typing import IO, Any, Protocol
 
 from nlptools import bundle
+from nlptools.configs.combinations import free_options
 from nlptools.errors import BundleError, OutputError, Stopped, display, reason
 from nlptools.files import artifacts, atomic
 from nlptools.version import __version__
@@ -27,6 +29,44 @@ FINISHED = "{}: the run is finished already; --force repeats it"  # the message 
 READING = "reading"  # status of a run that is still reading its text, or failed to
 
 
+@dataclass(frozen=True)
+class RunSettings:
+    """The settings of a run.
+
+    Attributes:
+        values: all settings, by name.
+        free: names of those that may change when the run continues.
+        defaults: the defaults of options. An option that is newer than a run counts as having its default there.
+    """
+
+    values: Mapping[str, Any]
+    free: Collection[str] = ()
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, *options: Any, **more: Any) -> RunSettings:
+        """The settings in `options`, instances of dataclasses, and `more`."""
+        values = {name: value for each in options for name, value in asdict(each).items()}
+        defaults = {option.name: option.default for each in options for option in fields(each)}
+        return cls({**values, **more}, free_options(*options), defaults)
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """The settings that must be the same when the run continues, as JSON gives them back."""
+        fixed = {name: value for name, value in self.values.items() if name not in self.free}
+        plain: dict[str, Any] = json.loads(json.dumps(fixed, default=str))
+        return plain
+
+    def changed(self, record: Mapping[str, Any]) -> list[str]:
+        """The settings that differ from those of the run of `record`, and must not."""
+        before = record.get("fingerprint", {})
+        return [
+            name
+            for name, value in self.fingerprint.items()
+            if (before[name] != value if name in before else bool(value) and value != self.defaults.get(name))
+        ]
+
+
 class RunData(Protocol):
     """The data of a run: training data, and held-out data if any."""
 
@@ -35,9 +75,6 @@ class RunData(Protocol):
 
     def record(self) -> dict[str, Any]:
         """The description in training.json: names, checksums and counts of each part."""
-
-
-D = TypeVar("D", bound=RunData)
 
 
 @contextlib.contextmanager
@@ -59,7 +96,8 @@ def locked(directory: Path) -> Iterator[None]:
             yield
         finally:
             with contextlib.suppress(OSError):
-                os.unlink(directory / LOCK)
+                if os.path.samestat(os.fstat(handle.fileno()), os.stat(directory / LOCK)):
+                    os.unlink(directory / LOCK)
                 for path in created:
                     path.rmdir()
 
@@ -88,18 +126,10 @@ def _lock(directory: Path) -> IO[str]:
                 raise OutputError(f"{name}: cannot be locked: {reason(error)}") from None
 
 
-def previous(
-    directory: Path,
-    resume: str,
-    force: bool,
-    fingerprint: Mapping[str, Any],
-    defaults: Mapping[str, Any] = MappingProxyType({}),
-) -> dict[str, Any] | None:
+def previous(directory: Path, resume: str, force: bool, settings: RunSettings) -> dict[str, Any] | None:
     """The record of the run to continue in `directory`, or None to start a new one.
 
-    `fingerprint` holds the settings that must be the same to continue. An option that is newer than the run counts as having
-    its value in `defaults`, or as off. With `force` any existing run is removed; a run that
-    ended before it had read its text is always removed.
+    With `force` any existing run is replaced. A run that ended before it had read its text is always replaced.
 
     Raises:
         OutputError: the directory holds something else, whose files are never removed, or nothing although `resume` is
@@ -108,39 +138,22 @@ def previous(
     name = display(str(directory))
     record = _read_record(directory)
     atomic.sweep(directory / RECORD)  # which leaves nothing of a run that was killed at its start
-    if record is None and not any(p.name != LOCK for p in directory.iterdir()):
+    if record is None and any(path.name != LOCK for path in directory.iterdir()):
+        raise OutputError(f"{name}: exists and holds no training run", hint="choose another directory")
+    if record is None or record["status"] == READING:
         if resume == "must":
             raise OutputError(f"{name}: nothing to resume")
         return None
-    if record is None:
-        raise OutputError(f"{name}: exists and holds no training run", hint="choose another directory")
-    if record["status"] == READING:
-        if resume == "must":
-            raise OutputError(f"{name}: nothing to resume")
-        force = True
     if force:
-        clear(directory)
         return None
     if resume == "never":
         raise OutputError(f"{name}: exists", hint="--force replaces it")
-    if different := changed(record, fingerprint, defaults):
+    if different := settings.changed(record):
         raise OutputError(
             f"{name}: holds a run with other settings ({', '.join(different)})",
             hint="--force replaces it; or choose another directory",
         )
     return record
-
-
-def changed(
-    record: Mapping[str, Any], fingerprint: Mapping[str, Any], defaults: Mapping[str, Any] = MappingProxyType({})
-) -> list[str]:
-    """The settings in `fingerprint` that the run of `record` had otherwise; see `previous`."""
-    marks = record.get("fingerprint", {})
-    return [
-        key
-        for key, value in fingerprint.items()
-        if (marks[key] != value if key in marks else bool(value) and value != defaults.get(key))
-    ]
 
 
 def other_text(directory: Path) -> OutputError:
@@ -157,6 +170,7 @@ def reading(directory: Path, before: Mapping[str, Any] | None) -> Iterator[Path]
     """
     try:
         if before is None:
+            clear(directory)
             artifacts.write_json(directory / RECORD, {"status": READING})
         place = directory / "data"
         place.mkdir(exist_ok=True)
@@ -169,42 +183,19 @@ def reading(directory: Path, before: Mapping[str, Any] | None) -> Iterator[Path]
         raise
 
 
-def begin(
-    directory: Path,
-    resume: str,
-    force: bool,
-    marks: Mapping[str, Any],
-    read: Callable[[Path], D],
-    defaults: Mapping[str, Any] = MappingProxyType({}),
-) -> tuple[D, dict[str, Any] | None]:
-    """The data of the run in the locked `directory`, and the record of the run that it continues, or None.
-
-    Args:
-        marks, defaults: the `fingerprint` and the `defaults` of `previous`.
-        read: reads the data into files of the directory that it is given.
-
-    Raises:
-        OutputError: see `previous`; or the data are not those of the run to continue.
-        Any error of `read`.
-    """
-    before = previous(directory, resume, force, marks, defaults)
-    with reading(directory, before) as place:
-        data = read(place)
-    if before is not None and before.get("data_sha256") != data.digests():
-        raise other_text(directory)
-    return data, before
-
-
-def record(before: Mapping[str, Any] | None, data: RunData, marks: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+def record(
+    before: Mapping[str, Any] | None,
+    data: RunData,
+    settings: RunSettings,
+    invocation: Mapping[str, Any],
+    more: Mapping[str, Any],
+) -> dict[str, Any]:
     """The content of training.json during a run: everything needed to reproduce the model.
 
     Args:
         before: the record of the run that is continued, or None.
-        more: further entries of the trainer, such as settings.
+        more: further entries.
     """
-    import numpy as np
-    import torch
-
     return {
         "nlptools": __version__,
         "host": socket.gethostname(),
@@ -212,11 +203,13 @@ def record(before: Mapping[str, Any] | None, data: RunData, marks: Mapping[str, 
         "python": platform.python_version(),
         "platform": platform.platform(),
         "executable": sys.executable,
-        "versions": {"torch": torch.__version__, "numpy": np.__version__},
+        "versions": {name: metadata.version(name) for name in ("torch", "numpy") if name in sys.modules},
         "status": "running",
         **{key: value for key, value in (before or {}).items() if key == bundle.WEIGHTS_OF},
+        "invocation": dict(invocation),
+        "settings": dict(settings.values),
         **more,
-        "fingerprint": dict(marks),
+        "fingerprint": settings.fingerprint,
         "data": data.record(),
         "data_sha256": data.digests(),
         # start times of the parts of an interrupted run
@@ -229,7 +222,7 @@ def stopped(directory: Path, reason: str, step: int, force: bool) -> Stopped:
     """The error for a run that was stopped with everything saved; `force`: the command had --force."""
     return Stopped(
         f"stopped by {reason} after step {step}, everything is saved in {display(str(directory))}",
-        hint="the same command continues" + (", without --force" if force else ""),
+        hint="the same command continues" if not force else "the same command with --resume must continues",
     )
 
 
@@ -256,9 +249,3 @@ def clear(directory: Path) -> None:
                 os.unlink(path)
                 if path.parent != directory:
                     os.rmdir(path.parent)  # fails until its last file is removed
-
-
-def fingerprint(settings: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """`settings` and `more` after a round trip through JSON."""
-    plain: dict[str, Any] = json.loads(json.dumps({**settings, **more}, default=str))
-    return plain

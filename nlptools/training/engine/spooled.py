@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from nlptools import messages
 from nlptools.compute.backend import Backend
@@ -61,6 +61,7 @@ class SpooledTask(ABC, Generic[P]):
     options: Any  # a dataclass: the settings besides `Training` and `Compute`
     run: Training
     inputs: Sequence[str]  # names of the training files
+    several_processes: ClassVar[bool] = True
 
     @abstractmethod
     def encode(self, path: Path, backend: Backend, held_out: bool) -> P:

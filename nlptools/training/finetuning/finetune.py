@@ -165,6 +165,10 @@ class _Finetuning:
         """The measures of a validation, that of the criterion last."""
         return self.task.measures
 
+    @property
+    def several_processes(self) -> bool:
+        return bool(self.reader.several_processes)
+
     def settings(self) -> dict[str, Any]:
         settings = {**asdict(self.options), **asdict(self.files), **self.reader.settings(), "fold": self.fold}
         del settings["seeds"]  # more seeds are more runs, and do not change each

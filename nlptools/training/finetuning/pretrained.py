@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -60,6 +60,7 @@ class Pretrained:
     A run calls them in this order, once per process.
     """
 
+    several_processes: ClassVar[bool] = True  # whether several processes can train together
     base: bundle.Bundle
     options: Finetune
     adapter: peft.Adapter | None = None  # None: all weights are trained

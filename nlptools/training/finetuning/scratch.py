@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -48,6 +48,8 @@ _SIZES = ("hidden_size", "dropout", "word_ngrams", "char_ngrams")  # of `Scratch
 
 class FromScratch:
     """A text classifier to train; see `pretrained.Pretrained`. `encoding` sets its vocabulary and n-grams."""
+
+    several_processes: ClassVar[bool] = False
 
     def __init__(self, settings: Finetune, scratch: Scratch, errors: str = "strict") -> None:
         """Raises UsageError for settings that do not go together, BundleError for invalid vectors or an invalid tokenizer."""
@@ -140,8 +142,6 @@ class FromScratch:
 
     def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> BatchSource:
         """See `pretrained.Pretrained`."""
-        if backend.world_size > 1:
-            raise UsageError("--scratch trains in one process")
         if self.arch == "bag":
             return BagBatches(features, batch_size, texts=self._texts, seed=seed)
         return FeatureBatches(features, batch_size, seed=seed, pad=classifiers.PAD)

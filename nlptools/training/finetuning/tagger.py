@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from nlptools.batches.spelled_words import MAX_LENGTH, WordBatch, WordBatches, W
 from nlptools.compute.backend import Backend
 from nlptools.configs.finetuning import Finetune
 from nlptools.configs.text_classifiers import Scratch
-from nlptools.errors import DataError, UsageError
+from nlptools.errors import DataError
 from nlptools.models.tasks.word_tagger import WordTagger, WordTaggerConfig
 from nlptools.tasks.task import Task
 from nlptools.text import spelling
@@ -55,6 +55,8 @@ class Learned:
 
 class TaggerFromScratch:
     """A tagger to train; see `pretrained.Pretrained`. `encoding` sets its vocabulary and its alphabet."""
+
+    several_processes: ClassVar[bool] = False
 
     def __init__(self, settings: Finetune, scratch: Scratch, errors: str = "strict") -> None:
         """Raises UsageError for settings that do not go together, InputError, BundleError for invalid vectors."""
@@ -122,8 +124,6 @@ class TaggerFromScratch:
 
     def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> BatchSource:
         """See `pretrained.Pretrained`."""
-        if backend.world_size > 1:
-            raise UsageError("--scratch trains in one process")
         return WordBatches(features, batch_size, seed=seed, pad=0)
 
     def save(

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -47,6 +47,8 @@ _MIX_RATE = 0.1
 
 class ReaderTraining:
     """A network to train; see `pretrained.Pretrained`. `encoding` sets its vocabulary, its alphabet and its lexicon."""
+
+    several_processes: ClassVar[bool] = False
 
     def __init__(self, settings: Finetune, scratch: Scratch, errors: str = "strict") -> None:
         """Raises UsageError for settings that do not go together, InputError, BundleError for an invalid ELMo or vectors."""
@@ -140,8 +142,6 @@ class ReaderTraining:
 
     def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> ReaderBatches:
         """See `pretrained.Pretrained`."""
-        if backend.world_size > 1:
-            raise UsageError("--features trains in one process")
         model, known = self._model, None
         assert model is not None
         cut = 0 if model.elmo is None else count_cut(model.lexicon.words)

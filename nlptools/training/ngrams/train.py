@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from nlptools import bundle, messages
 from nlptools.configs import Training, ngram
-from nlptools.configs.combinations import free_options
 from nlptools.configs.lm import TrainLM
 from nlptools.configs.units import size
 from nlptools.corpora.columns import Column, open_columns
@@ -28,13 +27,14 @@ from nlptools.models.language import arpa
 from nlptools.models.language.ngram import Level, NGramConfig, NGrams
 from nlptools.text import documents
 from nlptools.training import advice
-from nlptools.training.engine import run_directory
+from nlptools.training.engine import finished_files, lifecycle
+from nlptools.training.engine.lifecycle import Outcome
+from nlptools.training.engine.run_directory import RunSettings
 from nlptools.training.ngrams import counting, kept_counts, smoothing
 from nlptools.training.ngrams.counting import CountedLevel
 from nlptools.training.ngrams.runs import CountedPart, Merger
 from nlptools.training.ngrams.text import CountedText, encoded, read
 from nlptools.training.ngrams.weights import fitted_weights
-from nlptools.version import __version__
 
 _LEAST = 1 << 12  # tokens counted at a time, at least
 _TABLE_BYTES = 36  # of memory for each token and word of an n-gram, for counts and the model
@@ -61,44 +61,106 @@ def train_ngrams(
         StreamError: the disk is full.
     """
     _check(inputs, settings, run)
-    marks = _fingerprint(settings)
-    before = _finished(settings, run, marks)
-    began = time.monotonic()
-    memory = size(settings.memory) if settings.memory else available_memory() // 2
-    with atomic.scratch_beside(run.output) as scratch:
-        text = _read(inputs, settings, scratch, memory, run.force, encoding_errors)
-        digests = _digests(settings, text, run.valid)
-        if before is not None:
-            if before.get("data_sha256") != digests:
-                raise run_directory.other_text(Path(run.output))
-            return _given_again(text, settings, run, before)
-        text, levels = (
-            _merged(text, settings, scratch, memory) if settings.merge else _counted(text, settings, scratch, memory)
-        )
-        _check_order(levels)
-        model, metrics = _estimated(levels, text, settings, run.valid, encoding_errors, scratch)
-        metrics["seconds"] = time.monotonic() - began
-        source: dict[str, Any] = (
-            {"merged": list(settings.merge)} if settings.merge else {"inputs": list(inputs) or ["-"]}
-        )
-        record = {
-            "nlptools": __version__,
-            "status": "finished",
-            "invocation": dict(invocation or {}),
-            "settings": asdict(settings),
-            "fingerprint": marks,
-            "data_sha256": digests,
-            "data": {"train": {**source, **asdict(text.counts)}},
-            "metrics": metrics,
-        }
-        kind: dict[str, Any] = {"eos": text.eos, "document": settings.document, "training": record}
-        with whole_directory.replacing(run.output) as folder:
-            kept = [kept_counts.save(folder, levels)] if settings.keep_counts else []
-            bundle.save(folder, "ngram", model, model.arrays(), text.tokenizer, files=kept, **kind)
-        if settings.arpa is not None:
-            _write_arpa(settings.arpa, model, text, run.force)
-    _report(run.output, model, metrics, [*run.held_out, *inputs])
+    lifecycle.refuse_processes(several=False)
+    replaces = run.force or finished_files.is_finished(Path(run.output))
+    if settings.arpa is not None and Path(settings.arpa).is_file() and not replaces:
+        raise OutputError(f"{display(settings.arpa)}: exists", hint="--force replaces it")
+    trainer = _NGrams(inputs, settings, run, encoding_errors, time.monotonic())
+    output = Path(run.output)
+    model = lifecycle.run(trainer, output, resume=run.resume, force=run.force, invocation=invocation).model
     return model if isinstance(model.levels[0].keys, np.ndarray) else _opened(run.output, model.config)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """The text of a run, and a directory for its counts. Implements `run_directory.RunData`."""
+
+    text: CountedText
+    scratch: Path
+    memory: int
+    names: Mapping[str, Any]  # of the files or models that are read
+    sums: dict[str, str | None]
+
+    def digests(self) -> dict[str, str | None]:
+        return self.sums
+
+    def record(self) -> dict[str, Any]:
+        return {"train": {**self.names, **asdict(self.text.counts)}}
+
+
+@dataclass(frozen=True)
+class _Counted(Outcome):
+    """The model of a run."""
+
+    model: NGrams
+    text: CountedText
+    levels: Sequence[CountedLevel]  # empty if the model was there already
+
+
+@dataclass(frozen=True)
+class _NGrams:
+    """A run from text to an n-gram model, in one pass. Implements `lifecycle.RunTrainer`."""
+
+    inputs: Sequence[str]
+    options: TrainLM
+    run: Training
+    encoding_errors: str
+    began: float
+    before: Mapping[str, Any] | None = None  # the record of the run, if it is finished already
+    in_one_pass: bool = True
+
+    def settings(self) -> RunSettings:
+        return RunSettings.of(self.options)
+
+    def read(self, place: Path) -> _Read:
+        options, run = self.options, self.run
+        memory = size(options.memory) if options.memory else available_memory() // 2
+        text = _read(self.inputs, options, place, memory, run.force, self.encoding_errors)
+        names = {"merged": list(options.merge)} if options.merge else {"inputs": list(self.inputs) or ["-"]}
+        return _Read(text, place, memory, names, _digests(options, text, run.valid))
+
+    def continuing(self, before: Mapping[str, Any]) -> Self:
+        return replace(self, before=before)
+
+    def describe(self) -> dict[str, Any]:
+        return {}
+
+    def train(self, data: _Read, record: dict[str, Any]) -> _Counted:
+        options = self.options
+        if self.before is not None:
+            model = _opened(self.run.output, data.text.config(options.order))
+            return _Counted(0, self.before["metrics"], None, model, data.text, [])
+        count = _merged if options.merge else _counted
+        text, levels = count(data.text, options, data.scratch, data.memory)
+        _check_order(levels)
+        model, metrics = _estimated(levels, text, options, self.run.valid, self.encoding_errors, data.scratch)
+        metrics["seconds"] = time.monotonic() - self.began
+        record["data"] = replace(data, text=text).record()
+        return _Counted(0, metrics, None, model, text, levels)
+
+    def save(self, outcome: _Counted, record: dict[str, Any]) -> None:
+        """Write the model as a whole, and the ARPA file; of a finished run, what a killed process has not written or removed."""
+        options, output = self.options, self.run.output
+        if self.before is None:
+            with whole_directory.replacing(output) as folder:
+                bundle.save(
+                    folder,
+                    "ngram",
+                    outcome.model,
+                    outcome.model.arrays(),
+                    outcome.text.tokenizer,
+                    eos=outcome.text.eos,
+                    document=options.document,
+                    training=record,
+                    files=[kept_counts.save(folder, outcome.levels)] if options.keep_counts else [],
+                )
+        if options.arpa is not None:
+            atomic.sweep(options.arpa)
+            if self.before is None or not os.path.exists(options.arpa):
+                _write_arpa(options.arpa, outcome.model, outcome.text, self.run.force)
+
+    def report(self, outcome: _Counted) -> None:
+        _report(self.run.output, outcome.model, outcome.metrics, [*self.run.held_out, *self.inputs])
 
 
 def _write_arpa(path: str, model: NGrams, text: CountedText, force: bool) -> None:
@@ -106,39 +168,6 @@ def _write_arpa(path: str, model: NGrams, text: CountedText, force: bool) -> Non
     with LineWriter(path, force=force) as out:
         words = arpa.names(text.tokenizer.vocab, model.config, text.eos)
         arpa.write(model, words, out, available_threads())
-
-
-def _given_again(text: CountedText, settings: TrainLM, run: Training, before: Mapping[str, Any]) -> NGrams:
-    """The finished model of the same command, and the files that a killed process may not have written or removed."""
-    atomic.sweep(run.output)
-    model = _opened(run.output, text.config(settings.order))
-    if settings.arpa is not None:
-        atomic.sweep(settings.arpa)
-        if not os.path.exists(settings.arpa):
-            _write_arpa(settings.arpa, model, text, run.force)
-    messages.note(run_directory.FINISHED.format(display(run.output)))
-    _report(run.output, model, before["metrics"], run.held_out)
-    return model
-
-
-def _fingerprint(settings: TrainLM) -> dict[str, Any]:
-    """The settings that change the model."""
-    free = free_options(settings)
-    return run_directory.fingerprint({name: value for name, value in asdict(settings).items() if name not in free})
-
-
-def _finished(settings: TrainLM, run: Training, marks: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The record of the finished run of the same settings in the output, if there is one. Raises OutputError: anything else."""
-    output = Path(run.output)
-    before = None
-    if not run.force and output.is_dir() and any(output.iterdir()):
-        defaults = {each.name: each.default for each in fields(settings)}
-        before = run_directory.previous(output, run.resume, False, marks, defaults)
-    if before is None:
-        whole_directory.check_target(run.output, "a model", _is_model, force=run.force)
-        if settings.arpa is not None and Path(settings.arpa).is_file() and not run.force:
-            raise OutputError(f"{display(settings.arpa)}: exists", hint="--force replaces it")
-    return before
 
 
 def _digests(settings: TrainLM, text: CountedText, valid: str | None) -> dict[str, str | None]:
@@ -259,10 +288,6 @@ def _check(inputs: Sequence[str], options: TrainLM, run: Training) -> None:
     options.check()
     if options.smoothing == "jelinek-mercer" and options.weights is None and run.valid is None:
         raise UsageError("--smoothing jelinek-mercer needs --weights, or --valid to fit them to")
-
-
-def _is_model(folder: Path) -> bool:
-    return (folder / "training.json").is_file() and (folder / "config.json").is_file()
 
 
 def _report(output: str, model: NGrams, metrics: Mapping[str, Any], texts: Sequence[str]) -> None:

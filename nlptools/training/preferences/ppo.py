@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -81,13 +81,12 @@ class _PPO(SpooledTask[EncodedPrompts]):
     unit: str = "tokens"
     criterion: Criterion = LOSS
     measures: tuple[str, ...] = ()
+    several_processes: ClassVar[bool] = False
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), **self.policy.settings()}
 
     def encode(self, path: Path, backend: Backend, held_out: bool) -> EncodedPrompts:
-        if backend.world_size > 1:
-            raise UsageError("train-ppo runs in one process")
         context = self.policy.context
         longest = 0 if context is None else context - self.options.max_new_tokens
         encoding = self.policy.encoding(longest, backend.threads)

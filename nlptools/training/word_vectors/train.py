@@ -9,14 +9,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 
 from nlptools import messages
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Devices
-from nlptools.configs.combinations import free_options
 from nlptools.configs.units import duration
 from nlptools.configs.vectors import FORMATS
 from nlptools.configs.word_vectors import NAMES, TrainW2V, VectorRun
@@ -28,9 +27,11 @@ from nlptools.files import artifacts, atomic, streams
 from nlptools.text import unknown
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.vocab import Vocab
-from nlptools.training.engine import finished_files, run_directory
+from nlptools.training.engine import finished_files, lifecycle, run_directory
 from nlptools.training.engine.checkpoint import Checkpoints
+from nlptools.training.engine.lifecycle import Outcome
 from nlptools.training.engine.log import Log
+from nlptools.training.engine.run_directory import RunSettings
 from nlptools.training.engine.stop import Stop
 from nlptools.training.word_vectors import building, glove
 from nlptools.training.word_vectors.building import Tables
@@ -64,6 +65,7 @@ def train_vectors(
     write, run, devices = run is not None, run or VectorRun(), devices or Devices()
     kind = output_format(run)
     settings.check(kind)
+    lifecycle.refuse_processes(several=False)
     inputs = streams.check_inputs(inputs, [] if run.valid is None else [run.valid])
     directory = _run_directory(run, kind) if write else None
     if directory is None and run.max_time is not None:
@@ -78,20 +80,16 @@ def train_vectors(
     backend = Backend.detect(Compute(**asdict(devices), precision="auto" if softmax else "fp32"))
     backend = backend if softmax else replace(backend, precision_by="model")
     start = None if settings.init is None else formats.load(settings.init, errors=encoding_errors)
-    job = _Job(settings, run, kind, devices, encoding_errors, inputs, backend, start)
-    if directory is not None:
-        return job.run_in(directory, invocation or {}) if before is None else job.given_again(directory, before)
-    if write:
-        messages.note("a stopped run with standard output cannot be continued: -o FILE or --run DIR keeps its state")
-    with atomic.scratch_directory("nlptools-w2v-") as scratch:
-        (scratch / "data").mkdir()
-        trained = job.train(job.read(scratch / "data"), scratch, None)
-    if trained.stopped is not None:
-        signal.raise_signal(signal.Signals[trained.stopped])
-        raise Stopped("stopped", hint="-o FILE or --run DIR keeps the state of the run")
-    vectors = job.vectors(trained)
-    if write:
-        job.save(vectors, trained, None)
+    job = _WordVectors(settings, run, kind, devices, encoding_errors, inputs, backend, start, directory)
+    if directory is None:
+        return job.run_once(write)
+    if before is not None:
+        return job.given_again(directory, before)
+    if job.is_beside:
+        messages.note(f"{display(str(directory))} keeps the state: the same command continues a stopped run")
+    vectors = lifecycle.run(job, directory, resume=run.resume, force=run.force, invocation=invocation).vectors
+    job.remove(directory)
+    assert vectors is not None
     return vectors
 
 
@@ -125,25 +123,19 @@ class _Text:
 
 
 @dataclass(frozen=True)
-class _Trained:
-    """Tables, and the progress of their training."""
+class _Trained(Outcome):
+    """The end of a run in chunks."""
 
-    text: Sequences
-    tables: Tables
     progress: ChunkProgress
     unit: str
-    stopped: str | None  # the reason, if training stopped early
-
-    @property
-    def metrics(self) -> dict[str, Any]:
-        return {self.unit if name == "done" else name: value for name, value in asdict(self.progress).items()}
+    vectors: Vectors | None  # None: training was stopped
 
 
 @dataclass(frozen=True)
-class _Job:
-    """A training run from text to vectors; its directory has the lifecycle of `run_directory`."""
+class _WordVectors:
+    """A training run from text to vectors, in chunks. Implements `lifecycle.RunTrainer`."""
 
-    settings: TrainW2V
+    options: TrainW2V
     run: VectorRun
     kind: str  # the format of the output
     devices: Devices
@@ -151,6 +143,8 @@ class _Job:
     inputs: Sequence[str]
     backend: Backend
     start: Vectors | None  # the vectors of --init
+    directory: Path | None  # where the state of the run is kept
+    in_one_pass: bool = False
 
     @property
     def cores(self) -> int:
@@ -161,24 +155,6 @@ class _Job:
         """Whether the run directory is FILE.run, which is removed when FILE is written."""
         return self.run.run is None and self.kind != "bundle"
 
-    def run_in(self, directory: Path, invocation: Mapping[str, Any]) -> Vectors:
-        """Train in a run directory and write the vectors. Raises as `train_in` and `vectors.files.formats.save` do."""
-        with run_directory.locked(directory):
-            if self.is_beside:
-                messages.note(f"{display(str(directory))} keeps the state: the same command continues a stopped run")
-            try:
-                trained = self.train_in(directory, invocation)
-                vectors = self.vectors(trained)
-                self.save(vectors, trained, directory)
-                if self.kind != "bundle":
-                    finished_files.remember(Path(self.run.output), directory)
-            except Diverged:
-                self._clear(directory)
-                raise
-            self._clear(directory)
-        self._remove(directory)
-        return vectors
-
     def given_again(self, directory: Path, before: Mapping[str, Any]) -> Vectors:
         """The vectors of the same command, which has finished, and whose record is `before`.
 
@@ -186,7 +162,7 @@ class _Job:
             OutputError: it was another command, or had another text.
         """
         name = display(self.run.output)
-        different = run_directory.changed(before, self._marks())
+        different = self.settings().changed(before)
         if before.get("format") != self.kind:
             different.append("format")
         if different:
@@ -200,70 +176,60 @@ class _Job:
             if finished_files.is_finished(directory):  # the run was killed before it could do so
                 finished_files.remember(Path(self.run.output), directory)
                 self._clear(directory)
-        self._remove(directory)
+        self.remove(directory)
         messages.note(run_directory.FINISHED.format(name))
         return formats.load(self.run.output, self.kind)
 
-    def _marks(self) -> dict[str, Any]:
-        free = free_options(self.settings, self.run, self.devices)
-        return run_directory.fingerprint({key: value for key, value in self._chosen().items() if key not in free})
-
-    def _chosen(self) -> dict[str, Any]:
-        return {**asdict(self.settings), **asdict(self.run), **asdict(self.devices)}
+    def run_once(self, write: bool) -> Vectors:
+        """Train without a run directory. Raises Stopped: everything is lost."""
+        if write:
+            messages.note(
+                "a stopped run with standard output cannot be continued: -o FILE or --run DIR keeps its state"
+            )
+        with atomic.scratch_directory("nlptools-w2v-") as scratch:
+            (scratch / "data").mkdir()
+            trained = self._train(self.read(scratch / "data"), scratch, None)
+        if trained.stopped is not None:
+            signal.raise_signal(signal.Signals[trained.stopped])
+            raise Stopped("stopped", hint="-o FILE or --run DIR keeps the state of the run")
+        assert trained.vectors is not None
+        if write:
+            self._write(trained.vectors)
+            self.report(trained)
+        return trained.vectors
 
     def _clear(self, directory: Path) -> None:
         if self.is_beside:
             run_directory.clear(directory)
 
-    def _remove(self, directory: Path) -> None:
+    def remove(self, directory: Path) -> None:
         """Remove the directory, if it is empty, and not one of the user's."""
         if self.is_beside:
             with contextlib.suppress(OSError):
                 directory.rmdir()
 
-    def train_in(self, directory: Path, invocation: Mapping[str, Any]) -> _Trained:
-        """Train in a run directory, or continue the run that was stopped there.
+    def settings(self) -> RunSettings:
+        return RunSettings.of(self.options, self.run, self.devices)
 
-        Raises:
-            OutputError: the directory holds something else.
-            Stopped: by a signal or `run.max_time`, with everything saved.
-        """
-        run, marks = self.run, self._marks()
-        force = run.force and run.resume != "must"
-        text, before = run_directory.begin(directory, run.resume, force, marks, self.read)
-        job = self._continuing((before or {}).get("backend", {}))
-        record = run_directory.record(
-            before,
-            text,
-            marks,
-            invocation=dict(invocation),
-            settings={**self._chosen(), "lr": self.settings.rate},
-            format=self.kind,
-            replaces=finished_files.state(Path(run.output)),
-            seed=self.devices.seed,
-            backend=job.backend.describe(),
-        )
-        artifacts.write_json(directory / run_directory.RECORD, record)
-        trained = job.train(text, directory, Checkpoints(directory, 2))
-        record.update(status="finished" if trained.stopped is None else "stopped", metrics=trained.metrics)
-        artifacts.write_json(directory / run_directory.RECORD, record)
-        if before is not None and before["status"] == "finished":
-            messages.note(run_directory.FINISHED.format(display(str(directory))))
-        if trained.stopped is not None:
-            error = run_directory.stopped(directory, trained.stopped, trained.progress.chunk, force)
-            if force:  # without it, an existing output would be refused
-                error.hint = "the same command with --resume must continues"
-            raise error
-        return trained
+    def continuing(self, before: Mapping[str, Any]) -> Self:
+        """In the precision of the run that continues."""
+        if self.options.loss != "softmax":
+            return self
+        return replace(self, backend=self.backend.continuing(before.get("backend", {})))
 
-    def _continuing(self, before: Mapping[str, Any]) -> _Job:
-        """This run in the precision that its record, `before`, names."""
-        return replace(self, backend=self.backend.continuing(before)) if self.settings.loss == "softmax" else self
+    def describe(self) -> dict[str, Any]:
+        return {
+            "settings": {**self.settings().values, "lr": self.options.rate},
+            "format": self.kind,
+            "replaces": finished_files.state(Path(self.run.output)),
+            "seed": self.devices.seed,
+            "backend": self.backend.describe(),
+        }
 
     def read(self, place: Path) -> _Text:
         """Encode the texts into files of `place`."""
         began = time.monotonic()
-        settings = self.settings
+        settings = self.options
         vocab = None if settings.vocab is None else Vocab.load(settings.vocab)
         text = data.spool(
             self.inputs,
@@ -288,9 +254,17 @@ class _Job:
         valid = data.spool([self.run.valid], place / "valid.bin", vocab=words, errors=self.encoding_errors)
         return _Text(text, valid, self.inputs)
 
-    def train(self, text: _Text, place: Path, checkpoints: Checkpoints | None) -> _Trained:
+    def train(self, data: _Text, record: dict[str, Any]) -> _Trained:
+        assert self.directory is not None
+        try:
+            return self._train(data, self.directory, Checkpoints(self.directory, 2))
+        except Diverged:
+            self._clear(self.directory)
+            raise
+
+    def _train(self, text: _Text, place: Path, checkpoints: Checkpoints | None) -> _Trained:
         """Train new tables, or the tables of the last checkpoint; without `checkpoints` nothing is saved."""
-        tables = building.tables(self.settings, text.train, self.start, self.devices.seed, self.backend.device)
+        tables = building.tables(self.options, text.train, self.start, self.devices.seed, self.backend.device)
         trainer, progress = self._trainer(text, tables, place / "data"), ChunkProgress()
         plan = trainer.plan
         if checkpoints is not None:
@@ -308,17 +282,16 @@ class _Job:
         finally:
             log.close()
         reason = stop.reason if progress.chunk < plan.total else None
+        vectors = None
         if reason is None:
             _check(trainer, tables, progress)
-        return _Trained(text.train, tables, progress, trainer.unit, reason)
-
-    def vectors(self, trained: _Trained) -> Vectors:
-        """The trained vectors."""
-        return building.vectors(self.settings, trained.text, trained.tables, self.run.output)
+            vectors = building.vectors(self.options, text.train, tables, self.run.output)
+        metrics = {trainer.unit if name == "done" else name: value for name, value in asdict(progress).items()}
+        return _Trained(progress.chunk, metrics, reason, progress, trainer.unit, vectors)
 
     def _trainer(self, text: _Text, tables: Tables, place: Path) -> Chunks:
         """The trainer of the tables; GloVe's counts are written to files of `place`."""
-        settings, seed, train, cores = self.settings, self.devices.seed, text.train, self.cores
+        settings, seed, train, cores = self.options, self.devices.seed, text.train, self.cores
         device = self.backend.device
         softmax = settings.loss == "softmax"
         alone = self.devices.deterministic or softmax or device.type != "cpu"
@@ -331,21 +304,32 @@ class _Job:
         model = building.model(settings, train, tables, self.backend)
         return Trainer(model, train.ids, len(train.words), plan, min(workers, plan.chunks), device)
 
-    def save(self, vectors: Vectors, trained: _Trained, directory: Path | None) -> None:
-        """Write the vectors, and report the speed and a command to try; `directory` is the run directory, if any."""
-        progress, unit, run, kind = trained.progress, trained.unit, self.run, self.kind
-        if self.settings.subwords is not None and not FORMATS[kind].ngrams:
+    def save(self, outcome: _Trained, record: dict[str, Any]) -> None:
+        """Write the record, and the vectors if training is finished; then the state beside them is removed."""
+        assert self.directory is not None
+        artifacts.write_json(self.directory / run_directory.RECORD, record)
+        if outcome.vectors is not None:
+            self._write(outcome.vectors)
+            if self.kind != "bundle":
+                finished_files.remember(Path(self.run.output), self.directory)
+            self._clear(self.directory)
+
+    def _write(self, vectors: Vectors) -> None:
+        if self.options.subwords is not None and not FORMATS[self.kind].ngrams:
             messages.note("n-grams are left out: unknown words will have no vectors (--to fasttext keeps them)")
-        if directory == Path(run.output):
-            bundle_format.write_files(directory, vectors, force=True)
+        if self.directory == Path(self.run.output):
+            bundle_format.write_files(self.directory, vectors, force=True)
         else:
-            formats.save(vectors, run.output, kind, force=run.force)
+            formats.save(vectors, self.run.output, self.kind, force=self.run.force)
+
+    def report(self, outcome: _Trained) -> None:
+        progress, unit, vectors = outcome.progress, outcome.unit, outcome.vectors
         speed = progress.done / max(1e-9, progress.seconds)
         messages.note(f"trained on {progress.done:,} {unit} in {progress.seconds:.1f} s, {speed:,.0f} {unit}/s")
-        if run.output != "-":
+        if self.run.output != "-" and vectors is not None:
             # in most texts this is a content word
             word = next((w for w in vectors.words[100:1000] if len(w) > 3), vectors.words[len(vectors) // 2])
-            messages.note(f"try: echo {shlex.quote(word)} | nlptools neighbors {shlex.quote(display(run.output))}")
+            messages.note(f"try: echo {shlex.quote(word)} | nlptools neighbors {shlex.quote(display(self.run.output))}")
 
 
 def _check(trainer: Chunks, tables: Tables, progress: ChunkProgress) -> None:

@@ -93,6 +93,7 @@ class Halves:
     unit: str = "examples"
     criterion: Criterion = ACCURACY
     measures: tuple[str, ...] = ("loss", "accuracy")
+    several_processes: bool = True
 
     def settings(self) -> dict[str, Any]:
         return {"scale": self.scale}
@@ -247,7 +248,8 @@ def test_an_option_that_is_newer_than_a_run_counts_as_its_default(tmp_path: Path
     artifacts.write_json(tmp_path / "training.json", {"status": "stopped", "fingerprint": {"lr": 1.0}})
 
     def before(defaults: dict[str, object], **changed: object) -> object:
-        return run_directory.previous(tmp_path, "auto", False, {**marks, **changed}, defaults)
+        settings = run_directory.RunSettings({**marks, **changed}, defaults=defaults)
+        return run_directory.previous(tmp_path, "auto", False, settings)
 
     assert before({"optimizer": "adamw", "document": "line"}) is not None
     assert before({"optimizer": "adamw", "document": "line"}, document="") is not None, "off"
