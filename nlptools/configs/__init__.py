@@ -314,9 +314,9 @@ class Training:
         check_combinations(self)
         if self.average > 1 and not self.held_out and self.save_every == "never":
             raise UsageError("--average needs --valid, or a --save-every other than never")
-        if self.lr * self.weight_decay >= 1:
+        if OPTIMIZERS[self.optimizer].large_rates and self.lr * self.weight_decay >= 1:
             raise UsageError(
                 f"--lr {self.lr:g} times --weight-decay {self.weight_decay:g} is {self.lr * self.weight_decay:g}, expected"
                 " less than 1",
-                hint="--weight-decay 0 is usual for sgd and asgd",
+                hint=f"--weight-decay 0 is usual for {self.optimizer}",
             )

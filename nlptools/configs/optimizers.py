@@ -19,12 +19,14 @@ class OptimizerRow:
         help: what the optimizer does, for the help of `--optimizer`.
         averages: whether it averages the weights itself, when validations no longer improve. It then requires `--valid`
             and excludes `--average`.
+        large_rates: whether learning rates of 1 and more are usual: `--lr` times `--weight-decay` is then checked.
     """
 
     name: str
     optimizer: str
     help: str
     averages: bool = False
+    large_rates: bool = False
 
 
 _ENGINE = "nlptools.training.engine"
@@ -41,12 +43,13 @@ OPTIMIZERS = {
             "orthogonalized momentum for the matrices of hidden layers, AdamW for the other weights, both with the same"
             " --lr (Jordan et al. 2024)",
         ),
-        OptimizerRow("sgd", f"{_ENGINE}.sgd:SGD", "gradient descent without momentum"),
+        OptimizerRow("sgd", f"{_ENGINE}.sgd:SGD", "gradient descent without momentum", large_rates=True),
         OptimizerRow(
             "asgd",
             f"{_ENGINE}.sgd:AveragedSGD",
             "sgd that averages the weights once the validation score stops improving (NT-ASGD, Merity et al. 2018)",
             averages=True,
+            large_rates=True,
         ),
     )
 }
