@@ -200,6 +200,15 @@ def test_sizes():
     assert not wrong
 
 
+def test_no_public_class_name_twice():
+    places: dict[str, list[str]] = {}
+    for name, tree in TREES.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(name)
+    assert not {name: where for name, where in places.items() if len(where) > 1}
+
+
 def test_every_module_says_what_it_is():
     assert not [name for name in SOURCES if not ast.get_docstring(TREES[name])]
 
