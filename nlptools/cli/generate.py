@@ -12,7 +12,7 @@ import click
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs, is_model
 from nlptools.configs import Common, Compute, LineOutput
-from nlptools.configs.generation import Generate, shard
+from nlptools.configs.generation import Generate, PromptFiles, shard
 from nlptools.configs.seq2seq import Translate
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ Item = TypeVar("Item")
     "generate",
     Generate,
     Translate,
+    PromptFiles,
     Compute,
     LineOutput,
     opens_models=True,
@@ -41,6 +42,7 @@ def command(
     inputs: tuple[str, ...],
     generate: Generate,
     translate: Translate,
+    promptfiles: PromptFiles,
     compute: Compute,
     lines: LineOutput,
     common: Common,
@@ -55,18 +57,18 @@ def command(
     rounding: log-probabilities by up to about 0.1 in bf16 (which --precision auto can choose), and by about 1e-5 for other
     models, for beam search and on a GPU in fp32. A text can then continue differently where two tokens are that close.
     """
-    _check(generate, translate)
+    _check(generate, translate, files := promptfiles)
     from nlptools.files import line_ranges, streams
 
     more = list(filter(is_model, inputs))
     if list(inputs[: len(more)]) != more:
         more = []  # a directory among files: the readers report the error
     names = streams.check_inputs(inputs[len(more) :])
-    first, end = line_ranges.share(names, *shard(generate.shard)) if generate.shard else (0, None)
-    if generate.skip_done:
+    first, end = line_ranges.share(names, *shard(files.shard)) if files.shard else (0, None)
+    if files.skip_done:
         first += line_ranges.done_lines(lines.output)
-    how: dict[str, Any] = {"append": generate.skip_done, "layout": "jsonl" if generate.json else "text"}
-    generate = replace(generate, layout=_layout(names, generate.layout))
+    how: dict[str, Any] = {"append": files.skip_done, "layout": "jsonl" if files.json else "text"}
+    files = replace(files, layout=_layout(names, files.layout))
     with streams.LineWriter(lines.output, force=lines.force, line_buffered=lines.line_buffered, **how) as out:
         from nlptools.inference.generation import folder_settings
         from nlptools.inference.language_model import TextLanguageModel
@@ -74,33 +76,33 @@ def command(
 
         settings, errors = replace(generate, quantize=None), common.encoding_errors
         loaded = load(model, *more, compute=compute, settings=settings, errors=errors)
-        blocks = line_ranges.lines_from(_texts(names, generate, errors), first, end)
+        blocks = line_ranges.lines_from(_texts(names, files, errors), first, end)
         folder_settings.note(loaded.bundle, generate)
         if isinstance(loaded, TextLanguageModel):
             translate.refuse()
-            size = 1 if lines.line_buffered or generate.stream else generate.window
-            batches = _batches(blocks, _reader(loaded, generate.chat or model, generate), size)
+            size = 1 if lines.line_buffered or files.stream else generate.window
+            batches = _batches(blocks, _reader(loaded, files.chat or model, generate, files), size)
             for number, requests in batches if generate.quantize is None else _quantizing(loaded, batches):
-                _continue(loaded, requests, generate, compute.seed, number, out)
+                _continue(loaded, requests, files, compute.seed, number, out)
             return
         _refuse(generate)
-        translate.check_decoding(generate)
+        translate.check_stream(files.stream)
         size = 1 if lines.line_buffered else translate.window
         key = "target" if translate.score_target else "source"
         check = partial(loaded.check_source, options=translate) if generate.strict else None
-        items = partial(_items, json_input=generate.json_input, key=key, check=check)
+        items = partial(_items, json_input=files.json_input, key=key, check=check)
         for number, batch in _batches(blocks, items, size):
             if translate.score_target:
-                _score(loaded, batch, generate, translate, out)
+                _score(loaded, batch, generate, translate, files.json, out)
             else:
-                _translate(loaded, batch, generate, translate, compute.seed, number, out)
+                _translate(loaded, batch, generate, translate, files.json, compute.seed, number, out)
         loaded.unknown.report()
 
 
-def _check(generate: Generate, translate: Translate) -> None:
+def _check(generate: Generate, translate: Translate, files: PromptFiles) -> None:
     """Raise UsageError for options that cannot be combined, or followed."""
     generate.check()
-    translate.check(generate)
+    translate.check(generate, files.json)
     if generate.constrains_text:
         from nlptools.inference.generation import automaton
 
@@ -157,15 +159,15 @@ def _layout(names: list[str], layout: str) -> str:
     return "jsonl" if any(objects) else "lines"
 
 
-def _texts(names: list[str], generate: Generate, errors: str) -> Iterator[LineBlock]:
+def _texts(names: list[str], files: PromptFiles, errors: str) -> Iterator[LineBlock]:
     """The lines of files, of tables (CSV, Parquet) the texts. Raises UsageError for options that count lines."""
     from nlptools.corpora import text_lines
     from nlptools.files import layout_names, streams
 
     table = next((name for name in names if layout_names.named_layout(name) in ("csv", "parquet")), None)
-    if table is None or generate.json_input:
+    if table is None or files.json_input:
         return streams.all_blocks(names, errors)
-    if generate.shard or generate.skip_done:
+    if files.shard or files.skip_done:
         from nlptools.errors import UsageError
 
         raise UsageError(f"{table}: --shard and --skip-done count lines, which a table does not have")
@@ -219,19 +221,23 @@ def _items(
 
 
 def _reader(
-    loaded: TextLanguageModel, chat: str, generate: Generate
+    loaded: TextLanguageModel, chat: str, generate: Generate, files: PromptFiles
 ) -> Callable[[LineBlock], Iterator[list[CompletionRequest]]]:
     """What makes requests of lines; `chat`: where the chat template is."""
     from nlptools.serving.completions import Prompting
     from nlptools.text import chat_templates
 
-    render = chat_templates.renderer(chat, loaded.tokenizer) if generate.json_input else None
+    render = chat_templates.renderer(chat, loaded.tokenizer) if files.json_input else None
     prompting = Prompting(render, loaded.tokenizer.decode)
-    return partial(_requests, generate=generate, prompting=prompting, check=loaded.check_request)
+    return partial(_requests, generate=generate, files=files, prompting=prompting, check=loaded.check_request)
 
 
 def _requests(
-    block: LineBlock, generate: Generate, prompting: Prompting, check: Callable[[CompletionRequest], None]
+    block: LineBlock,
+    generate: Generate,
+    files: PromptFiles,
+    prompting: Prompting,
+    check: Callable[[CompletionRequest], None],
 ) -> Iterator[list[CompletionRequest]]:
     """The requests of each line, one for each of its prompts: those of OpenAI's batch API may have several.
 
@@ -246,10 +252,10 @@ def _requests(
 
     for number, line in enumerate(block.lines, block.start):
         asked = [CompletionRequest(line, generate, {"prompt": line})]
-        if generate.json_input:
+        if files.json_input:
             record = parse_json_object(line, block.path, number)
             asked = requests(record, generate, prompting, block.path, number)
-            if len(asked) > 1 and not ("custom_id" in record and generate.json):
+            if len(asked) > 1 and not ("custom_id" in record and files.json):
                 raise DataError('expected one text under "prompt"', path=block.path, line=number)
         for each in asked:
             if each.settings.strict or (each.settings is not generate and each.settings.constrains_text):
@@ -270,7 +276,7 @@ def _at(path: str, line: int, check: Callable[..., None], *arguments: object) ->
 def _continue(
     loaded: TextLanguageModel,
     lines: list[list[CompletionRequest]],
-    generate: Generate,
+    files: PromptFiles,
     seed: int,
     first: int,
     out: LineWriter,
@@ -278,9 +284,9 @@ def _continue(
     from nlptools.files.line_records import escape
     from nlptools.serving.completion_answers import batch_line
 
-    if generate.stream:
+    if files.stream:
         ((asked,),) = lines
-        out.write(escape(asked.prompt) if generate.echo else "")
+        out.write(escape(asked.prompt) if asked.settings.echo else "")
         loaded.answer(
             [asked], seed=seed, first=first, on_text=lambda _number, _sample, text, _: out.write(escape(text))
         )
@@ -292,7 +298,7 @@ def _continue(
     written = []
     for number, line in enumerate(lines, first):
         outputs, asked = [next(rows) for _ in line], line[0]
-        if not generate.json:
+        if not files.json:
             echo = asked.prompt if asked.settings.echo else ""
             written.append("\t".join(escape(echo + c.text) for c in outputs[0]))
         elif "custom_id" in asked.record:
@@ -307,6 +313,7 @@ def _translate(
     items: list[dict[str, Any]],
     generate: Generate,
     translate: Translate,
+    json: bool,
     seed: int,
     first: int,
     out: LineWriter,
@@ -318,7 +325,7 @@ def _translate(
         prefixes = [item.get("prefix", translate.prefix or "") for item in items]
     sources = [item["source"] for item in items]
     rows = loaded.translate_batch(sources, generate, translate, seed=seed, first=first, prefixes=prefixes)
-    if generate.json:
+    if json:
         answered = (_answered(i, "translations", row, generate.logprobs) for i, row in zip(items, rows, strict=True))
         out.write_lines(map(_json_line, answered))
         return
@@ -330,11 +337,16 @@ def _translate(
 
 
 def _score(
-    loaded: Translator, items: list[dict[str, Any]], generate: Generate, translate: Translate, out: LineWriter
+    loaded: Translator,
+    items: list[dict[str, Any]],
+    generate: Generate,
+    translate: Translate,
+    json: bool,
+    out: LineWriter,
 ) -> None:
     pairs = [(item["source"], item["target"]) for item in items]
     scores = loaded.score_batch(pairs, translate, generate.strict)
-    if not generate.json:
+    if not json:
         out.write_lines([f"{score.logprob:.4f}\t{len(score.logprobs)}" for score in scores])
         return
     rows = []

@@ -40,6 +40,7 @@ def option(
     excludes: Conditions = (),
     only: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
     free: bool = False,
+    off: tuple[Any, ...] = (),
 ) -> Any:
     """A dataclass field that is also a command-line option.
 
@@ -63,6 +64,7 @@ def option(
         excludes: conditions that must not hold, in the same form.
         only: other options, and their values with which this one has an effect: {"smoothing": ("add-k",)}.
         free: the option may change when a run continues.
+        off: values besides the default with which the option counts as not set in conditions: (0,).
     """
     metadata = {name: value for name, value in locals().items() if name != "default"}
     return field(metadata=metadata) if default is MISSING else field(default=default, metadata=metadata)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nlptools.configs import option, redefined
-from nlptools.configs.generation import Generate
+from nlptools.configs.generation import Generate, PromptFiles
 
 # chat templates that are known by name, see `text.chat_templates`
 FORMATS = ("chatml", "gemma", "llama-3", "phi-3", "zephyr")
@@ -21,7 +21,7 @@ class Chat:
 
     system: str | None = option(None, "System message of every conversation.", metavar="TEXT")
     chat: str | None = redefined(
-        Generate,
+        PromptFiles,
         "chat",
         None,
         "Chat template: a model directory, or a known format such as chatml. Default: the template of the model.",

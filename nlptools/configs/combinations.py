@@ -2,7 +2,7 @@
 
 A condition is written as on the command line, with the names of fields:
 
-* `vectors`: the option has another value than its default.
+* `vectors`: the option is set: it has another value than its default, and than those that are `off`.
 * `smoothing add-k`: the option has this value.
 * `scratch or features`: one of the conditions holds.
 
@@ -38,7 +38,7 @@ def check_combinations(*settings: Any) -> None:
         for flag, condition in _conditions(field, "excludes", value):
             if _holds(condition, options, values):
                 raise UsageError(f"{flag} cannot be combined with {_written(condition, options)}")
-        for other, known in field.metadata["only"].items() if value != field.default else ():
+        for other, known in field.metadata["only"].items() if _set(field, value) else ():
             if other in values and _text(values[other]) not in known:
                 raise UsageError(f"{flag_of(field)} applies to {flag_of(options[other])} {', '.join(known)} only")
 
@@ -85,7 +85,7 @@ def _conditions(field: Field[Any], rule: str, value: Any) -> Iterator[tuple[str,
     if isinstance(declared, Mapping):
         for condition in declared.get(_text(value), ()):
             yield f"{flag_of(field)} {_text(value)}", condition
-    elif value != field.default:
+    elif _set(field, value):
         for condition in declared:
             yield flag_of(field), condition
 
@@ -100,10 +100,14 @@ def _alternatives(condition: str) -> Iterator[tuple[str, str]]:
 def _holds(condition: str, options: Options, values: Mapping[str, Any]) -> bool | None:
     """Whether a condition holds; None: unknown."""
     results = [
-        None if name not in values else _text(values[name]) == text if text else values[name] != options[name].default
+        None if name not in values else _text(values[name]) == text if text else _set(options[name], values[name])
         for name, text in _alternatives(condition)
     ]
     return True if True in results else None if None in results else False
+
+
+def _set(field: Field[Any], value: Any) -> bool:
+    return value != field.default and value not in field.metadata["off"]
 
 
 def _written(condition: str, options: Options) -> str:

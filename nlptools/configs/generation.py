@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from nlptools.configs import option
+from nlptools.configs.combinations import check_combinations
 from nlptools.errors import UsageError
 
 
@@ -28,7 +29,13 @@ class Generate:
         metavar="N",
     )
     min_new_tokens: int = option(0, "Minimum number of new tokens before the end-of-text token.", low=0, metavar="N")
-    temperature: float = option(1.0, "Divide the logits by X; 0: greedy decoding.", low=0, metavar="X")
+    temperature: float = option(
+        1.0,
+        "Divide the logits by X; 0: greedy decoding.",
+        low=0,
+        metavar="X",
+        off=(0.0,),
+    )
     top_k: int = option(0, "Sample from the K most likely tokens; 0: from all.", low=0, metavar="K")
     top_p: float = option(
         1.0,
@@ -61,6 +68,8 @@ class Generate:
         low=0,
         high=1,
         metavar="ALPHA",
+        needs=("top_k",),
+        excludes=("beam", "temperature", "top_p", "min_p", "typical", "top_n_sigma", "num_samples", "nbest", "best_of"),
     )
     repetition_penalty: float = option(
         1.0, "Penalty for tokens that have already occurred (Keskar et al. 2019); 1: none.", low=0.01, metavar="X"
@@ -79,6 +88,7 @@ class Generate:
         "Beam search with K hypotheses; 0: sampling. Default: 0; encoder-decoders: 5, or 0 with a sampling option.",
         low=0,
         metavar="K",
+        off=(0,),
     )
     length_penalty: float = option(
         1.0, "Divide the scores of hypotheses by their length to the power of X.", low=-10, high=10, metavar="X"
@@ -94,8 +104,15 @@ class Generate:
         "Draw N samples, and write the --num-samples with the highest mean log-probability per token.",
         low=0,
         metavar="N",
+        excludes=("beam",),
     )
-    nbest: int = option(1, "Hypotheses to write, separated by tabs.", low=1, metavar="K")
+    nbest: int = option(
+        1,
+        "Hypotheses to write, separated by tabs.",
+        low=1,
+        metavar="K",
+        excludes=("beam 0",),
+    )
     strict: bool = option(
         False,
         "Refuse inputs longer than the context, and end a text where the context is full. Default: cut inputs, count"
@@ -111,27 +128,15 @@ class Generate:
         (), "Generate a text that contains each of these strings.", metavar="TEXT,..."
     )
     ban_words: tuple[str, ...] = option((), "Generate a text that contains none of these strings.", metavar="TEXT,...")
-    stream: bool = option(False, "Write text as it is generated, one prompt after the other.")
     logprobs: bool = option(False, "Write the log-probability of each token.")
-    top_logprobs: int = option(0, "Also write the N most likely tokens at each position.", low=0, high=20, metavar="N")
-    to: str = option(
-        "text",
-        "Output format: text, or a JSON object per line.",
-        choices=("text", "jsonl"),
-        was={"--json": "--to jsonl"},
-    )
-    layout: str = option(
-        "auto",
-        'Layout of the input. lines: a text per line; jsonl: JSON lines with the prompt under "prompt", or the source under'
-        ' "source"; a record can contain further options. auto: by the file name.',
-        choices=("auto", "lines", "jsonl"),
-        was={"--json-input": "--layout jsonl"},
-    )
-    chat: str | None = option(
-        None,
-        "Chat template of conversations (--layout jsonl): a model directory, or a known format such as chatml. Default:"
-        " the template of the model.",
-        metavar="NAME",
+    top_logprobs: int = option(
+        0,
+        "Also write the N most likely tokens at each position.",
+        low=0,
+        high=20,
+        metavar="N",
+        needs=("logprobs",),
+        excludes=("beam",),
     )
     echo: bool = option(False, "Write the prompt before its continuation, or the source and a tab before its outputs.")
     quantize: str | None = option(
@@ -148,23 +153,6 @@ class Generate:
         low=1,
         metavar="N",
     )
-    shard: str | None = option(
-        None,
-        "Read only part I of N (from 1) of the input lines. The outputs of all parts can be concatenated.",
-        metavar="I/N",
-        check=shard,
-    )
-    skip_done: bool = option(False, "Continue after the lines that the output file already contains.")
-
-    @property
-    def json(self) -> bool:
-        """Whether the output is JSON lines."""
-        return self.to == "jsonl"
-
-    @property
-    def json_input(self) -> bool:
-        """Whether the input is JSON lines."""
-        return self.layout == "jsonl"
 
     @property
     def room(self) -> int:
@@ -204,6 +192,7 @@ class Generate:
 
     def check(self) -> None:
         """Raise UsageError for options that cannot be combined."""
+        check_combinations(self)
         if self.max_new_tokens is not None and self.min_new_tokens > self.max_new_tokens:
             raise UsageError(
                 f"--min-new-tokens {self.min_new_tokens} is more than --max-new-tokens {self.max_new_tokens}"
@@ -211,41 +200,57 @@ class Generate:
         for name in ("num_samples", "nbest"):
             if self.beam and getattr(self, name) > self.beam:
                 raise UsageError(f"--{name.replace('_', '-')} {getattr(self, name)} is more than --beam {self.beam}")
-        if self.nbest > 1 and self.beam == 0:
-            raise UsageError("--nbest needs --beam", hint="--num-samples writes several samples")
         if any(not text for text in (*self.force_words, *self.ban_words)):
             raise UsageError("--force-words and --ban-words expect texts that are not empty")
-        if self.best_of and self.beam:
-            raise UsageError("--best-of does not go with --beam", hint="--nbest writes several hypotheses of a beam")
         if self.best_of and self.best_of < self.num_samples:
             raise UsageError(f"--best-of {self.best_of} is less than --num-samples {self.num_samples}")
-        self._check_contrastive()
-        if self.logprobs and not self.json:
-            raise UsageError("--logprobs needs --to jsonl")
-        if self.top_logprobs and (self.beam or not self.logprobs):
-            raise UsageError("--top-logprobs needs --logprobs, and does not go with --beam")
-        if self.stream and self.skip_done:
-            raise UsageError("--stream does not go with --skip-done: the last line may be incomplete")
-        if self.stream and (self.json or self.beam or self.count > 1 or self.drawn > 1):
-            raise UsageError("--stream does not go with --to jsonl, --beam, --nbest, --num-samples or --best-of")
 
-    def _check_contrastive(self) -> None:
-        if self.contrastive is None:
-            return
-        if not self.top_k:
-            raise UsageError(
-                "--contrastive needs --top-k, the number of tokens to choose from", hint="--top-k 4 is usual"
-            )
-        unfit = {
-            "--beam": bool(self.beam),
-            "--temperature": self.temperature not in (0.0, 1.0),
-            "--top-p": self.top_p != 1,
-            "--min-p": self.min_p != 0,
-            "--typical": self.typical != 1,
-            "--top-n-sigma": self.top_n_sigma != 0,
-            "--num-samples": self.num_samples > 1,
-            "--nbest": self.nbest > 1,
-            "--best-of": self.best_of > 0,
-        }
-        if flags := [flag for flag, given in unfit.items() if given]:
-            raise UsageError(f"{flags[0]} does not go with --contrastive, which chooses one text and draws nothing")
+
+@dataclass(frozen=True)
+class PromptFiles:
+    """Input options"""
+
+    layout: str = option(
+        "auto",
+        'Layout of the input. lines: a text per line; jsonl: JSON lines with the prompt under "prompt", or the source under'
+        ' "source"; a record can contain further options. auto: by the file name.',
+        choices=("auto", "lines", "jsonl"),
+        was={"--json-input": "--layout jsonl"},
+    )
+    chat: str | None = option(
+        None,
+        "Chat template of conversations (--layout jsonl): a model directory, or a known format such as chatml. Default:"
+        " the template of the model.",
+        metavar="NAME",
+    )
+    shard: str | None = option(
+        None,
+        "Read only part I of N (from 1) of the input lines. The outputs of all parts can be concatenated.",
+        metavar="I/N",
+        check=shard,
+    )
+    skip_done: bool = option(False, "Continue after the lines that the output file already contains.")
+    to: str = option(
+        "text",
+        "Output format: text, or a JSON object per line.",
+        choices=("text", "jsonl"),
+        section="Output options",
+        excludes={"text": ("logprobs",)},
+        was={"--json": "--to jsonl"},
+    )
+    stream: bool = option(
+        False,
+        "Write text as it is generated, one prompt after the other.",
+        section="Output options",
+        excludes=("skip_done", "to jsonl", "beam", "num_samples", "nbest", "best_of"),
+    )
+
+    @property
+    def json(self) -> bool:
+        """Whether the output is JSON lines."""
+        return self.to == "jsonl"
+
+    @property
+    def json_input(self) -> bool:
+        """Whether the input is JSON lines."""
+        return self.layout == "jsonl"

@@ -6,6 +6,7 @@ from dataclasses import MISSING, dataclass
 from typing import Any
 
 from nlptools.configs import Training, delimiter_option, option, redefined, text_column
+from nlptools.configs.combinations import check_combinations
 from nlptools.configs.generation import Generate
 from nlptools.errors import UsageError
 
@@ -199,10 +200,13 @@ class Translate:
         0.0,
         "Beam search: weight of the penalty for parts of the source that are not attended to (Wu et al. 2016).",
         metavar="X",
+        excludes=("beam 0",),
     )
     prefix: str | None = option(None, "Begin every output with this text.", metavar="TEXT")
     score_target: bool = option(
-        False, "Read `source TAB target` and write the log-probability of each target instead of translating."
+        False,
+        "Read `source TAB target` and write the log-probability of each target instead of translating.",
+        excludes=("nbest", "num_samples", "mbr", "prefix", "alignments", "long split"),
     )
     alignments: bool = option(
         False,
@@ -213,6 +217,8 @@ class Translate:
         None,
         "Write the one of --num-samples samples that is most similar to all others by this metric (minimum Bayes risk).",
         choices=("bleu", "chrf"),
+        needs=("num_samples",),
+        excludes=("beam", "temperature 0"),
     )
     max_source_length: int = option(
         0, "Maximum length of a source in tokens; 0: the model's limit, 1,024 where it has none.", low=0, metavar="N"
@@ -225,26 +231,17 @@ class Translate:
     )
     window: int = option(2048, "Lines that are read and sorted by length together.", low=1, metavar="N")
 
-    def check(self, generate: Generate) -> None:
-        """Raise UsageError for options that cannot be combined."""
+    def check(self, generate: Generate, json: bool = True) -> None:
+        """Raise UsageError for options that cannot be combined; `json`: whether the output is JSON lines."""
+        check_combinations(self, generate)
         if generate.nbest > 1 and generate.beam is None and generate.samples:
             raise UsageError("--nbest is for beam search; --temperature, --num-samples and the like are for sampling")
-        if self.mbr is not None and generate.num_samples < 2:
-            raise UsageError("--mbr needs several samples", hint="add --num-samples 16, for example")
-        if self.mbr is not None and (generate.beam or generate.temperature == 0):
-            raise UsageError("--mbr needs samples: it does not go with --beam or --temperature 0")
-        if self.alignments and generate.count > 1 and not generate.json and self.mbr is None:
+        if self.alignments and generate.count > 1 and not json and self.mbr is None:
             raise UsageError("--alignments of several outputs need --to jsonl")
-        if self.score_target and (generate.count > 1 or self.mbr or self.prefix or self.alignments):
-            raise UsageError("--score-target does not go with --nbest, --num-samples, --mbr, --prefix or --alignments")
-        if self.score_target and self.long == "split":
-            raise UsageError("--score-target scores whole pairs: --long split is for outputs")
-        if self.coverage_penalty and generate.beam == 0:
-            raise UsageError("--coverage-penalty is for beam search")
 
-    def check_decoding(self, generate: Generate) -> None:
-        """Raise UsageError for options that only language models have."""
-        if generate.stream:
+    def check_stream(self, stream: bool) -> None:
+        """Raise UsageError for --stream, which only language models have."""
+        if stream:
             raise UsageError(
                 "--stream is for language models", hint="--line-buffered writes each output as soon as it is ready"
             )

@@ -243,7 +243,7 @@ def _log_probabilities(body: Mapping[str, Any]) -> dict[str, Any]:
         raise UsageError('expected true, false or a number under "logprobs"')
     if not _is_number(top) or not 0 <= top <= _MOST_TOP:
         raise UsageError(f'expected a whole number from 0 to {_MOST_TOP} under "{key}"')
-    return {"logprobs": True, "top_logprobs": top, "to": "jsonl"} if wanted or top else {}
+    return {"logprobs": True, "top_logprobs": top} if wanted or top else {}
 
 
 def _echo(echo: Any) -> dict[str, bool]:

@@ -95,7 +95,7 @@ def test_contrastive_search_needs_candidates_and_a_language_model(call: Run, wor
     done = call("generate", words, "--contrastive", 0.6, stdin="w1\n")
     assert done.code == 2 and "--top-k" in done.err
     done = call("generate", words, "--contrastive", 0.6, "--top-k", 4, "--beam", 2, stdin="w1\n")
-    assert done.code == 2 and "--beam does not go with --contrastive" in done.err
+    assert done.code == 2 and "--contrastive cannot be combined with --beam" in done.err
     outputs = []
     for size in (1, 8):
         arguments = ("--contrastive", 0.6, "--top-k", 4, "--max-new-tokens", 8, "--batch-size", size)

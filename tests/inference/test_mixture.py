@@ -31,7 +31,7 @@ from nlptools.training.ngrams.train import train_ngrams
 
 EOS = 1
 BACKEND = Backend(torch.device("cpu"))
-GREEDY = Generate(temperature=0, max_new_tokens=8, logprobs=True, to="jsonl")
+GREEDY = Generate(temperature=0, max_new_tokens=8, logprobs=True)
 # other words in another order, another end of text, no padding
 OTHERS = ["w3", *(f"w{i}" for i in range(20, 44)), "extra", "<eos>", "[UNK]", "w1", "w2", ",", "more"]
 

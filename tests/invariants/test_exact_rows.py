@@ -107,7 +107,7 @@ def test_continuations_and_their_log_probabilities(name: str, settings: dict[str
         decoding.generate(
             model,
             prompts,
-            Generate(max_new_tokens=18, logprobs=True, to="jsonl", batch_size=batch, **settings),
+            Generate(max_new_tokens=18, logprobs=True, batch_size=batch, **settings),
             backend,
             eos=EOS,
             seed=4,

@@ -22,7 +22,7 @@ EOS = 1
 BACKEND = Backend(torch.device("cpu"))
 registered = pytest.mark.parametrize("arch", LANGUAGE_MODELS)
 architectures = pytest.mark.parametrize("arch", (*LANGUAGE_MODELS, *HALVES))
-GREEDY = Generate(temperature=0, max_new_tokens=8, logprobs=True, to="jsonl")
+GREEDY = Generate(temperature=0, max_new_tokens=8, logprobs=True)
 
 
 def ids(rows: int = 3, length: int = 10, seed: int = 0) -> torch.Tensor:

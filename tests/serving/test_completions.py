@@ -62,7 +62,7 @@ def test_options_of_a_line_under_both_names() -> None:
     same = request({"prompt": "a", "max_new_tokens": 9, "stop": ["x", "y"], "seed": None, "n": None}, Generate())
     assert (same.settings, same.seed) == (Generate(max_new_tokens=9, stop=("x", "y")), None)
     scored = request({"body": {"prompt": "a", "logprobs": 2, "echo": True}}, Generate())
-    assert scored.settings == Generate(logprobs=True, top_logprobs=2, to="jsonl", echo=True)
+    assert scored.settings == Generate(logprobs=True, top_logprobs=2, echo=True)
     assert request({"prompt": "a", "logprobs": False}, Generate()).settings == Generate()
 
 
@@ -192,7 +192,7 @@ def test_what_is_impossible_has_a_finite_log_probability() -> None:
 
 @pytest.mark.parametrize("chat", [False, True])
 def test_a_choice_in_pieces_is_the_whole_choice(chat: bool) -> None:
-    asked = CompletionRequest("ab", Generate(logprobs=True, top_logprobs=1, to="jsonl"), {}, chat=chat)
+    asked = CompletionRequest("ab", Generate(logprobs=True, top_logprobs=1), {}, chat=chat)
     stream, written = ChoiceStream(asked, 2), pieces()
     parts = [(" ", written[:1]), ("é", written[1:3]), ("!", written[3:])]
     chunks = [stream.begin(), *(stream.grow(*part) for part in parts), stream.end("stop")]

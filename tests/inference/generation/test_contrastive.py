@@ -105,7 +105,7 @@ def test_forbidden_tokens_are_never_chosen() -> None:
 
 def test_log_probabilities_are_those_of_the_model() -> None:
     model = tiny("transformer")
-    settings = Generate(contrastive=0.6, top_k=4, max_new_tokens=NEW, logprobs=True, to="jsonl")
+    settings = Generate(contrastive=0.6, top_k=4, max_new_tokens=NEW, logprobs=True)
     for prompt, (found,) in zip(PROMPTS, generate(model, PROMPTS, settings, BACKEND, eos=EOS), strict=True):
         with torch.inference_mode():
             hidden, _ = model(torch.tensor([[*prompt, *found.ids]]))

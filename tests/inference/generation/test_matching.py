@@ -204,7 +204,7 @@ WAYS: list[dict[str, Any]] = [{"temperature": 0.0}, {"num_samples": 3}, {"beam":
 @pytest.mark.parametrize("way", WAYS)
 def test_what_is_generated_matches(models: list[Any], way: dict[str, Any]) -> None:
     for model, pattern in zip(models, (r"( ?(ja|nein|né)[.!]){2}", r" ?w1(\d w\d){2,3}"), strict=True):
-        settings = Generate(max_new_tokens=24, match=pattern, logprobs=True, to="jsonl", **way)
+        settings = Generate(max_new_tokens=24, match=pattern, logprobs=True, **way)
         for row in model.generate(["w1 w2", "", "w3"], settings):
             for output in row:
                 assert re.fullmatch(pattern, output.text), output.text

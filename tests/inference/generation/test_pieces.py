@@ -60,9 +60,7 @@ def answered(loaded: TextLanguageModel, asked: list[CompletionRequest]) -> list[
 @pytest.mark.parametrize("kind", ["bytes", "byte bpe", "sentencepiece", "wordpiece", "char", "whitespace", "words"])
 def test_the_pieces_are_the_text(tmp_path: Path, kind: str) -> None:
     loaded = model(tmp_path / "m", kind)
-    settings = Generate(
-        max_new_tokens=6, min_new_tokens=6, temperature=0, logprobs=True, top_logprobs=2, echo=True, to="jsonl"
-    )
+    settings = Generate(max_new_tokens=6, min_new_tokens=6, temperature=0, logprobs=True, top_logprobs=2, echo=True)
     ids = [tuple(loaded.tokenizer.encode(text)) for text in TEXTS]
     texts = answered(loaded, [CompletionRequest(text, settings, {}) for text in TEXTS])
     numbers = answered(loaded, [CompletionRequest("", settings, {}, ids=each) for each in ids])
@@ -79,7 +77,7 @@ def test_the_pieces_are_the_text(tmp_path: Path, kind: str) -> None:
 
 
 def test_a_space_belongs_to_the_token_after_it(tmp_path: Path) -> None:
-    settings = Generate(max_new_tokens=0, logprobs=True, echo=True, to="jsonl")
+    settings = Generate(max_new_tokens=0, logprobs=True, echo=True)
     for kind, texts in (
         ("whitespace", ["the", "  cat", " sat "]),
         ("words", ["the", "  cat", ",", " sat "]),
@@ -91,7 +89,7 @@ def test_a_space_belongs_to_the_token_after_it(tmp_path: Path) -> None:
 
 def test_the_end_of_a_text_is_a_token_without_text(tmp_path: Path) -> None:
     """Clients take the last entry for the one new token, and what is before it for the prompt."""
-    settings = Generate(max_new_tokens=1, temperature=0, match="", logprobs=True, top_logprobs=1, echo=True, to="jsonl")
+    settings = Generate(max_new_tokens=1, temperature=0, match="", logprobs=True, top_logprobs=1, echo=True)
     loaded = model(tmp_path / "m", "bytes")
     [choice] = answered(loaded, [CompletionRequest("abc", settings, {})])
     entries = choice["logprobs"]
@@ -104,7 +102,7 @@ def test_the_end_of_a_text_is_a_token_without_text(tmp_path: Path) -> None:
 def test_prompts_have_the_scores_of_score(tmp_path: Path, arch: str) -> None:
     """Also where they are longer than the context."""
     loaded = model(tmp_path / "m", "bytes", arch)
-    settings = Generate(max_new_tokens=0, logprobs=True, echo=True, to="jsonl")
+    settings = Generate(max_new_tokens=0, logprobs=True, echo=True)
     texts = ["the cat", "sat on the mat, and " * 12]
     for text, choice in zip(
         texts, answered(loaded, [CompletionRequest(text, settings, {}) for text in texts]), strict=True
