@@ -12,6 +12,7 @@ from conftest import ROOT
 FOLDER = ROOT / "benchmarks"
 sys.path.insert(0, str(FOLDER))
 
+import page  # noqa: E402
 import records  # noqa: E402
 import side_by_side  # noqa: E402
 
@@ -21,8 +22,15 @@ def rows(path: Path) -> list[dict]:
 
 
 def test_the_page_shows_the_results() -> None:
-    page = (FOLDER / "README.md").read_text(encoding="utf-8")
-    assert page == records.render(), "stale: run benchmarks/run --render"
+    assert page.PAGE.read_text(encoding="utf-8") == page.render(), "stale: run benchmarks/run --render"
+    readme = page.README.read_text(encoding="utf-8")
+    assert readme == page.with_speeds(readme), "stale: run benchmarks/run --render"
+
+
+def test_a_line_of_the_first_table_compares_the_best_settings_of_both_sides() -> None:
+    row = {"job": "x", "ratios": {"tool, fp32": 4.0, "tool, bf16": 2.5, "another": 1.0}}
+    assert page.least(row, "tool") == 2.5 and page.least(row, "none") is None
+    assert 0 < sum(job.readme for job in page.JOBS) <= 8
 
 
 @pytest.mark.parametrize("path", sorted((FOLDER / "results").glob("*.jsonl")), ids=lambda path: path.stem)
@@ -56,12 +64,12 @@ def test_a_table_has_the_last_figure_of_each_processor() -> None:
         return place | {"job": "x", "sides": sides, "ratios": records.ratios(sides, less=True)} | more
 
     old = row("Intel(R) Xeon(R)", {"theirs": 8.0, "nlptools": 4.0}, source="by hand")
-    shown = records.table("x", [old, row("AMD", {"theirs": 3.0}), row("Intel Xeon", {"nlptools": 2000.4})])
+    shown = page.table("x", [old, row("AMD", {"theirs": 3.0}), row("Intel Xeon", {"nlptools": 2000.4})])
     assert shown.split("\n")[2:6] == [
-        "| s | Intel, AMX | AMD, AMX |",
-        "|---|---|---|",
-        "| theirs | 8.0* (2x) | 3.0 |",
-        "| **nlptools** | 2,000 |  |",
+        "| s | Intel, AMX | times | AMD, AMX |",
+        "|---|---|---|---|",
+        "| theirs | 8.0* | 2 | 3.0 |",
+        "| **nlptools** | 2,000 |  |  |",
     ]
 
 
@@ -71,7 +79,7 @@ def test_a_job_in_several_units_has_a_column_for_each() -> None:
         return {**machine, "job": "x", "unit": unit, "sides": {name: value}, "ratios": {}}
 
     rows = [row("perplexity", "nlptools a", 9.0), row("s", "nlptools a", 2.0), row("perplexity", "nlptools b", 8.0)]
-    shown = records.wide_table("x", [*rows, row("perplexity", "nlptools a", 7.0)])
+    shown = page.wide_table("x", [*rows, row("perplexity", "nlptools a", 7.0)])
     assert shown.split("\n")[2:6] == [
         "| | perplexity | s | processor |",
         "|---|---|---|---|",
