@@ -130,7 +130,7 @@ def ours(task: str, options: argparse.Namespace) -> Callable[[], float]:
     from nlptools.configs.finetuning import FinetuneTraining
     from nlptools.tasks import outputs
     from nlptools.tasks import task as tasks
-    from nlptools.training.engine.loop import Fit
+    from nlptools.training.engine.steps import Fit
     from nlptools.training.finetuning import pretrained
 
     learned, examples = examples_of(task, options)
@@ -142,7 +142,6 @@ def ours(task: str, options: argparse.Namespace) -> Callable[[], float]:
     run = FinetuneTraining(output="", steps=10**6, batch_size=_BATCH)
     fit = Fit(pretrained.TaskLoss(model, learned, outputs.LAST), batches, backend, run, None)
     fit.objective.train()
-    fit.working.train()
 
     def epoch() -> None:
         for _ in range(-(-len(examples) // _BATCH)):

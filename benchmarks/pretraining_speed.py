@@ -85,7 +85,7 @@ def ours(options: argparse.Namespace, precision: str) -> Callable[[], float]:
     from nlptools.compute.backend import Backend
     from nlptools.configs import Compute, Training
     from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
-    from nlptools.training.engine.loop import Fit
+    from nlptools.training.engine.steps import Fit
     from nlptools.training.pretraining.models import HEADS
     from nlptools.training.pretraining.objectives import Masked
 
@@ -96,7 +96,6 @@ def ours(options: argparse.Namespace, precision: str) -> Callable[[], float]:
     run = Training(output="", lr=1e-4, steps=10**6, warmup=0, weight_decay=0.01)
     state = Fit(Masked(model), source(options, pack=True), backend, run, None)
     state.objective.train()
-    state.working.train()
 
     sequences = 0
 

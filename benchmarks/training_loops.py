@@ -57,7 +57,7 @@ def our_step(model: Any, source: Any, precision: str, *, objective: Any = None, 
     # imported here: the other side must not get what this does to the process
     from nlptools.compute.backend import Backend
     from nlptools.configs import Compute, Training
-    from nlptools.training.engine.loop import Fit
+    from nlptools.training.engine.steps import Fit
     from nlptools.training.objectives import CausalLM
 
     backend = Backend.detect(Compute(precision=precision))
@@ -66,7 +66,6 @@ def our_step(model: Any, source: Any, precision: str, *, objective: Any = None, 
     run = Training(output="", steps=10**6, warmup=0, **options)
     state: Any = Fit((objective or CausalLM)(model), source, backend, run, None)
     state.objective.train()
-    state.working.train()
     return state.step
 
 

@@ -32,6 +32,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nlptools.batches.pairs import PairBatch
+from nlptools.batches.source import BatchSource
 from nlptools.batches.windows import NO_TARGET
 
 LAYERS, WIDTH, HEADS, INNER, SMOOTHING = 3, 256, 4, 1024, 0.1
@@ -113,7 +114,7 @@ def ours(batches: list[PairBatch], dropout: float, compiled: bool, steps: int) -
     from nlptools.compute.backend import Backend
     from nlptools.configs import Training
     from nlptools.models import registry
-    from nlptools.training.engine.loop import Fit
+    from nlptools.training.engine.steps import Fit
     from nlptools.training.objectives import Seq2Seq
 
     backend = Backend.detect()
@@ -130,11 +131,10 @@ def ours(batches: list[PairBatch], dropout: float, compiled: bool, steps: int) -
     run = Training(output="", lr=5e-4, steps=10**6, warmup=0, compile=compiled)
     state = Fit(Seq2Seq(model, SMOOTHING), Repeated(batches), backend, run, None)
     state.objective.train()
-    state.working.train()
     return lambda: _speed(lambda: state.step()["targets"], steps)
 
 
-class Repeated:
+class Repeated(BatchSource):
     """A source of batches, from the beginning again after the last."""
 
     batches_per_epoch, epoch, rate = 1e6, 0.0, 1.0

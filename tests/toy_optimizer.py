@@ -10,19 +10,20 @@ from torch import Tensor, nn
 from nlptools.configs import Training
 from nlptools.configs.optimizers import OptimizerRow
 from nlptools.training.engine.optimizers import Optimizer
+from nlptools.training.engine.weights import Weights
 
 TOY = OptimizerRow("toy", "toy_optimizer:Lion", "the sign of the momentum")
 
 
 class Lion(Optimizer):
-    def __init__(self, module: nn.Module, weight_decay: float) -> None:
-        self.parameters = {name: p for name, p in module.named_parameters() if p.requires_grad}
-        self.momentum = {name: torch.zeros_like(p) for name, p in self.parameters.items()}
+    def __init__(self, parameters: Mapping[str, nn.Parameter], weight_decay: float) -> None:
+        self.parameters = parameters
+        self.momentum = {name: torch.zeros_like(p) for name, p in parameters.items()}
         self.weight_decay, self.steps = weight_decay, 0
 
     @classmethod
-    def from_options(cls, module: nn.Module, run: Training, dtype: torch.dtype) -> Lion:
-        return cls(module, run.weight_decay)
+    def from_options(cls, weights: Weights, run: Training) -> Lion:
+        return cls(weights.parameters, run.weight_decay)
 
     @torch.no_grad()
     def step(self, rate: float, scale: float = 1.0, factors: Mapping[str, float] | None = None) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from nlptools.batches.encoder_rows import bounds_of, ranges
 from nlptools.batches.features import WEIGHT, Features
+from nlptools.batches.source import BatchSource
 from nlptools.files.prefetch import one_ahead
 
 _BLOCK = 8192  # examples gathered together
@@ -51,13 +52,8 @@ def bag_rows(features: Features, lengths: np.ndarray, rows: np.ndarray) -> tuple
     return np.take(features.rows.ids, places).astype(np.int64), lengths[rows].ravel()
 
 
-class BagBatches:
-    """Batches in random order: each example exactly once per epoch. The next batches are gathered while one is used.
-
-    Implements `Source`.
-    """
-
-    rate = 1.0
+class BagBatches(BatchSource):
+    """Batches in random order: each example exactly once per epoch. The next batches are gathered while one is used."""
 
     def __init__(self, features: Features, batch_size: int, *, texts: int, seed: int) -> None:
         """`batch_size`: examples of a batch; `texts`: C."""
@@ -73,11 +69,11 @@ class BagBatches:
         return self._epoch + self._position / self._steps
 
     def state(self) -> dict[str, int]:
-        """See `Source`."""
+        """See `BatchSource`."""
         return {"epoch": self._epoch, "position": self._position}
 
     def restore(self, state: dict[str, int]) -> None:
-        """See `Source`."""
+        """See `BatchSource`."""
         self._epoch, self._position = int(state["epoch"]), int(state["position"])
 
     def __iter__(self) -> Iterator[BagBatch]:

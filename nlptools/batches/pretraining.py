@@ -19,6 +19,7 @@ from nlptools.batches.encoder_rows import ranges
 from nlptools.batches.masking import Masking, MaskingVocabulary, hide
 from nlptools.batches.packing import pack
 from nlptools.batches.sentence_groups import Instances
+from nlptools.batches.source import BatchSource
 from nlptools.corpora.documents import Documents
 from nlptools.errors import UsageError
 
@@ -83,14 +84,12 @@ class Layout:
     pool_tokens: int = POOL_TOKENS
 
 
-class PretrainingBatches:
-    """Batches without end; a `nlptools.batches.source.BatchSource`. All batches of a phase have the same shape.
+class PretrainingBatches(BatchSource):
+    """Batches without end. All batches of a phase have the same shape.
 
     A phase begins with a new epoch. Ranks get different rows of the same plan. At the end of a pool the last rows may be all
     padding, and a batch may have no targets.
     """
-
-    rate = 1.0
 
     def __init__(
         self,
@@ -135,12 +134,12 @@ class PretrainingBatches:
                 yield batch
 
     def state(self) -> dict[str, Any]:
-        """See `Source`."""
+        """See `BatchSource`."""
         names = ("step", "phase", "epoch", "pool", "position")
         return {name: getattr(self, f"_{name}") for name in names}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See `Source`."""
+        """See `BatchSource`."""
         for name in self.state():
             setattr(self, f"_{name}", int(state[name]))
 

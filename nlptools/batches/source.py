@@ -11,10 +11,22 @@ P = TypeVar("P")
 
 
 class BatchSource(Protocol):
-    """Where training batches come from."""
+    """Where training batches come from.
+
+    Attributes:
+        rate: factor of the learning rate for the last batch.
+    """
 
     batches_per_epoch: float
-    rate: float  # factor of the learning rate for the last batch
+    rate: float = 1.0
+
+    @property
+    def ended(self) -> bool:
+        """Whether training ends before its last step."""
+        return False
+
+    def collect(self, model: Any) -> None:
+        """Prepare the next batch with the model that trains, where batches are made of its own samples. Raises Interrupted."""
 
     @property
     def epoch(self) -> float:
@@ -30,7 +42,7 @@ class BatchSource(Protocol):
         """Go back to a `state()`."""
 
 
-class EpochSource(ABC, Generic[B, P]):
+class EpochSource(BatchSource, ABC, Generic[B, P]):
     """A `BatchSource` of batches B that goes through the data epoch by epoch, each by its own plan P.
 
     The plan is a function of the seed and the number of the epoch, so the state is that number and the position in the plan.
@@ -38,7 +50,6 @@ class EpochSource(ABC, Generic[B, P]):
     """
 
     step = 1  # positions per batch
-    rate = 1.0  # see `BatchSource`
 
     def __init__(self, seed: int = 0, rank: int = 0, world_size: int = 1) -> None:
         self.seed, self.rank, self.world_size = seed, rank, world_size

@@ -1,10 +1,5 @@
 """The one place that knows devices, precisions, threads and processes; everybody else computes on what it hands out.
 
-Mixed precision keeps float32 master weights: `Backend.for_training` gives a 16-bit copy of a module to compute with,
-`collect_gradients` brings its gradients home in float32 and `refresh` renews it after an update. Unlike autocast this
-casts each weight once per step and keeps activations in 16 bits throughout; unlike training in pure bf16, updates too
-small for 8 bits of mantissa are not lost.
-
 Data-parallel processes sum their gradients explicitly (`Backend.sum_gradients`). With losses that are sums divided by
 global counts, that is the very gradient of the joint batch, whatever each process holds.
 """
@@ -12,7 +7,6 @@ global counts, that is the very gradient of the joint batch, whatever each proce
 from __future__ import annotations
 
 import contextlib
-import copy
 import logging
 import os
 import random
@@ -20,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from nlptools.compute import memory
 
@@ -40,7 +34,6 @@ if TYPE_CHECKING:
     import numpy as np
 
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-Module = TypeVar("Module", bound=torch.nn.Module)
 _BUCKET = 1 << 25  # elements that are summed over processes in one message
 
 
@@ -124,22 +117,13 @@ class Backend:
             return tensor.pin_memory().to(self.device, non_blocking=True)
         return tensor.to(self.device)
 
-    # -- mixed precision ------------------------------------------------------------------------------------------
+    # -- modules --------------------------------------------------------------------------------------------------
 
-    def for_training(self, module: Module) -> Module:
-        """What to compute with: `module` itself in fp32, a copy in the working type otherwise.
-
-        Raises:
-            Unavailable: fp16, whose narrow range needs loss scaling; bf16 does the same job without it.
-        """
+    def prepare_training(self) -> None:
+        """Choose the kernels that training computes with. Raises Unavailable for fp16, which needs scaled losses."""
         if self.precision == "fp16":
             raise Unavailable("training in fp16 is not supported", hint="use --precision bf16 or fp32")
         _choose_float32_products()
-        if self.precision == "fp32":
-            return module
-        # frozen weights are not copied before they change their type
-        frozen = {id(p): torch.nn.Parameter(p.detach(), False) for p in module.parameters() if not p.requires_grad}
-        return copy.deepcopy(module, frozen).to(self.dtype)
 
     def for_inference(self, module: Any) -> Any:
         """`module` on the device, in the working type, without gradients."""
@@ -157,23 +141,6 @@ class Backend:
             raise Unavailable("--compile needs a C++ compiler on CPU", hint="install g++, or leave --compile out")
         logging.getLogger("torch._dynamo").setLevel(logging.ERROR)  # graph breaks are nobody's business but ours
         return torch.compile(module, dynamic=False)
-
-    def collect_gradients(self, masters: list[torch.nn.Parameter], working: list[torch.nn.Parameter]) -> None:
-        """Add the gradients of the working copy to those of the master weights, in float32, and clear them."""
-        if self.precision == "fp32":
-            return
-        for master, copied in zip(masters, working, strict=True):
-            if copied.grad is None:
-                continue
-            gradient = copied.grad.float()
-            master.grad = gradient if master.grad is None else master.grad.add_(gradient)
-            copied.grad = None
-
-    @torch.no_grad()
-    def refresh(self, masters: list[torch.nn.Parameter], working: list[torch.nn.Parameter]) -> None:
-        """Bring the working copy up to date with the master weights."""
-        if self.precision != "fp32":
-            torch._foreach_copy_(list(working), list(masters))
 
     # -- processes: each method raises Stopped when another process has ended ---------------------------------------
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from torch import Tensor, nn
@@ -45,6 +46,30 @@ class Packable:
             return ACTIVATIONS[activation](self.int8.product(x, bias))
         out = self._packed.product(x, weight, bias, activation)
         return ACTIVATIONS[activation](linear(x, weight, bias)) if out is None else out
+
+
+@contextmanager
+def frozen(module: nn.Module) -> Iterator[None]:
+    """Context in which no weight of a module learns, so that inference uses packed copies; they are dropped at its end."""
+    learning = [weight for weight in module.parameters() if weight.requires_grad]
+    for weight in learning:
+        weight.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for weight in learning:
+            weight.requires_grad_(True)
+        for packed in _packed_weights(module):
+            packed.clear()
+
+
+def _packed_weights(module: nn.Module) -> Iterator[PackedWeight]:
+    """Those of a module, its parts, and their output heads, which are no modules."""
+    for part in module.modules():
+        for value in vars(part).values():
+            for packed in vars(value).values() if isinstance(value, Packable) else (value,):
+                if isinstance(packed, PackedWeight):
+                    yield packed
 
 
 class Linear(Direct, Packable, nn.Linear):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,25 +12,24 @@ from nlptools.configs import Training
 from nlptools.layers.output import Projection
 from nlptools.models.contract import EncoderDecoder, LanguageModel
 from nlptools.training.engine.optimizers import Optimizer
-from nlptools.training.objective import Objective
+from nlptools.training.objective import CARRIED, Objective
 from nlptools.training.token_vectors import FrozenRows
 
 if TYPE_CHECKING:
     from nlptools.batches.pairs import PairBatch
     from nlptools.batches.windows import TextBatch
+    from nlptools.training.engine.weights import Weights
 
 
 class CausalLM(Objective):
-    """Next-token cross-entropy, in nats. With `streams`, the model's state is carried from batch to batch.
+    """Next-token cross-entropy, in nats. A model that `streams` gets the state after the batch before.
 
-    The penalty of the model is part of the loss, once for each target. `frozen`: tokens, int64,
-    whose embeddings are not updated.
+    The loss includes the penalty of the model, once for each target. `frozen`: tokens with fixed embeddings, int64.
     """
 
     def __init__(self, model: LanguageModel, frozen: Tensor | None = None) -> None:
         super().__init__(model)
         self.frozen = frozen
-        self.carried: Any = None  # the state after the batch before, cut off from its graph
 
     def counts(self, batch: TextBatch) -> dict[str, int]:
         """Number of targets of each kind of loss."""
@@ -38,45 +37,33 @@ class CausalLM(Objective):
 
     def arrays(self, batch: TextBatch) -> tuple[np.ndarray, np.ndarray]:
         """The arguments of `forward` for a batch, to be put on the device."""
-        if self.model.streams and not batch.continues:
-            self.carried = None
         return batch.ids, batch.targets
 
-    def forward(self, ids: Tensor, targets: Tensor) -> dict[str, Tensor]:
-        """(B, T) ids and targets -> the sum of the losses."""
+    def continues(self, batch: TextBatch) -> bool:
+        """Whether each row continues the same row of the batch before, and the model carries a state."""
+        return bool(self.model.streams) and batch.continues
+
+    def forward(self, ids: Tensor, targets: Tensor, *carried: Tensor) -> dict[str, Tensor]:
+        """(B, T) ids and targets, and the tensors of the model's state -> the sum of the losses, and the state after them."""
         state = None
         if self.model.streams:
-            state = self.model.start(len(ids), 0) if self.carried is None else self.carried
+            state = self.model.start(len(ids), 0)
+            state = type(state)(*carried) if carried else state
         hidden, state = self.model(ids, state)
-        if state is not None:
-            self.carried = state.detach()
+        after = enumerate(state.detach()) if self.model.streams else ()
         flat = hidden.reshape(-1, hidden.shape[-1])
         loss = self.model.output.summed_loss(flat, targets.reshape(-1))
         if self.model.penalty is not None:
             penalty, self.model.penalty = self.model.penalty, None
             loss = loss + penalty * (targets >= 0).sum()
-        return {"loss": loss}
+        return {"loss": loss, **{f"{CARRIED}{i}": tensor for i, tensor in after}}
 
-    def adjust_gradients(self) -> None:
-        """The gradients of frozen embeddings are 0, so that they do not count when gradients are clipped."""
-        gradient = self.model.token_embedding.weight.grad
-        if self.frozen is not None and gradient is not None:
-            gradient.index_fill_(0, self.frozen.to(gradient.device), 0.0)
-
-    def optimizer(self, run: Training, dtype: torch.dtype = torch.float32) -> Optimizer:
-        """See `Objective.optimizer`; frozen embeddings stay as they are."""
-        inner = super().optimizer(run, dtype)
-        return inner if self.frozen is None else FrozenRows(inner, self.model.token_embedding.weight, self.frozen)
-
-    def carry(self) -> dict[str, Tensor]:
-        """The carried state, for a checkpoint."""
-        return {} if self.carried is None else {f"carried.{i}": t for i, t in enumerate(self.carried)}
-
-    def restore_carry(self, tensors: dict[str, Tensor]) -> None:
-        """Go back to a `carry()`."""
-        if tensors:
-            kind = type(self.model.start(1, 0))
-            self.carried = kind(*(tensors[f"carried.{i}"] for i in range(len(tensors))))
+    def optimizer(self, run: Training, weights: Weights) -> Optimizer:
+        """See `Objective.optimizer`; frozen embeddings do not change."""
+        inner = super().optimizer(run, weights)
+        if self.frozen is None:
+            return inner
+        return FrozenRows(inner, weights.parameters["model.token_embedding.weight"], self.frozen)
 
 
 class Seq2Seq(Objective):

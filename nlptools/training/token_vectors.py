@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nlptools import messages
 from nlptools.configs.lm import TrainLM
@@ -80,12 +80,22 @@ def of_options(options: TrainLM, vocab: Vocab, config: Any, errors: str = "stric
 
 
 class FrozenRows(Optimizer):
-    """An optimizer of which some rows of one parameter are left as they are, by weight decay too."""
+    """An optimizer that leaves some rows of one parameter unchanged, also by weight decay."""
 
-    def __init__(self, inner: Optimizer, weight: Tensor, rows: Tensor) -> None:
+    def __init__(self, inner: Optimizer, weight: nn.Parameter, rows: Tensor) -> None:
         """`rows`: int64 numbers of rows of `weight`."""
         self.inner, self.weight, self.rows = inner, weight, rows.to(weight.device)
         self.steps = inner.steps
+
+    def adjust_gradients(self) -> None:
+        """Set the gradients of the rows to 0, so that they do not count when gradients are clipped."""
+        if self.weight.grad is not None:
+            self.weight.grad.index_fill_(0, self.rows, 0.0)
+        self.inner.adjust_gradients()
+
+    def skip(self) -> None:
+        """See `Optimizer`."""
+        self.inner.skip()
 
     @torch.no_grad()
     def step(self, rate: float, scale: float = 1.0, factors: Mapping[str, float] | None = None) -> None:

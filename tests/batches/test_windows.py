@@ -90,7 +90,7 @@ def test_the_learning_rate_of_a_step_goes_with_the_length() -> None:
 
     from nlptools.compute.backend import Backend
     from nlptools.configs import Training
-    from nlptools.training.engine.loop import Fit
+    from nlptools.training.engine.steps import Fit
     from nlptools.training.objectives import CausalLM
 
     ids = np.random.default_rng(0).integers(2, 50, 900).astype("uint16")

@@ -161,13 +161,13 @@ def test_who_multiplies_float32_matrices(
     monkeypatch: pytest.MonkeyPatch, float32_products: Any, vendor: str, flags: str, expected: str
 ) -> None:
     monkeypatch.setattr(processor, "cpuinfo", {"vendor_id": vendor, "flags": flags}.__getitem__)
-    Backend(torch.device("cpu")).for_training(torch.nn.Linear(2, 2))
+    Backend(torch.device("cpu")).prepare_training()
     assert float32_products.fp32_precision == expected
 
 
 @pytest.mark.parametrize(("M", "K", "N"), [(1, 8, 8), (3, 17, 5), (64, 512, 96), (300, 768, 256), (7, 4096, 33)])
 def test_training_in_fp32_multiplies_in_float32(float32_products: Any, M: int, K: int, N: int) -> None:
-    Backend(torch.device("cpu")).for_training(torch.nn.Linear(2, 2))
+    Backend(torch.device("cpu")).prepare_training()
     random = torch.Generator().manual_seed(M)
     x, w, b = (torch.randn(*shape, generator=random) for shape in ((M, K), (K, N), (N,)))
     batch = torch.randn(5, K, M, generator=random)

@@ -113,7 +113,7 @@ def test_a_padding_amid_the_words_of_a_transformer_is_not_predicted_either() -> 
 def test_training_leaves_the_embedding_of_the_padding_zero(form: str) -> None:
     model, batch, read = tiny(form, dropout=0.1).train(), source_batch(SOURCES), targets()
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
-    optimizer = AdamW(model)
+    optimizer = AdamW(dict(model.named_parameters()))
     for _ in range(3):
         learn(model, optimizer, batch, read, targets(seed=3), 0.01)
     embeddings = [(name, p) for name, p in model.named_parameters() if name.endswith(("token_embedding.weight",))]
@@ -286,7 +286,7 @@ def test_ten_pairs_learned_by_heart_are_said(form: str) -> None:
     wanted = [rng.integers(1, PAD, n).tolist() for n in (1, 2, 3, 4, 5, 6, 6, 4, 3, 0)]
     said = torch.tensor([[*ids, EOS, *[PAD] * (6 - len(ids))] for ids in wanted])
     read = torch.cat([torch.full((10, 1), PAD), said[:, :-1]], 1)
-    optimizer = AdamW(model, beta2=0.98, weight_decay=0.0)
+    optimizer = AdamW(dict(model.named_parameters()), beta2=0.98, weight_decay=0.0)
     for step in range(110):
         learn(model, optimizer, source_batch(sources), read, said, 0.02 * min(1, step / 10, 2 - step / 55))
     model.eval()

@@ -17,7 +17,8 @@ from nlptools.configs import Training
 from nlptools.corpora.token_file import Corpus, TextCounts
 from nlptools.models import registry
 from nlptools.training.engine.checkpoint import Checkpoints
-from nlptools.training.engine.loop import Fit, fit
+from nlptools.training.engine.loop import fit
+from nlptools.training.engine.steps import Fit
 from nlptools.training.objectives import CausalLM
 
 BACKEND = Backend(torch.device("cpu"))
@@ -44,7 +45,6 @@ def begin(arch: str, data: Corpus, run: Training = RUN) -> Fit:
     torch.manual_seed(9)
     state = Fit(objective, source(arch, data, run.batch_size), BACKEND, run, None)
     state.objective.train()
-    state.working.train()
     return state
 
 

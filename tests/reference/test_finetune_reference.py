@@ -214,7 +214,7 @@ def test_our_adamw_is_theirs_with_bias_correction() -> None:
     theirs.load_state_dict(ours.state_dict())
     groups = [{"params": [theirs.weight], "weight_decay": 0.01}, {"params": [theirs.bias], "weight_decay": 0.0}]
     other = torch.optim.AdamW(groups, lr=5e-5, betas=(0.9, 0.999))
-    mine = AdamW(ours, beta2=0.999, weight_decay=0.01)
+    mine = AdamW(dict(ours.named_parameters()), beta2=0.999, weight_decay=0.01)
     for seed in range(3):
         torch.manual_seed(seed)
         x = torch.randn(5, 4)

@@ -20,7 +20,8 @@ from nlptools.text.byte_spelling import spell
 from nlptools.text.vocab import Vocab
 from nlptools.training.bidirectional import BidirectionalLM
 from nlptools.training.engine.checkpoint import Checkpoints
-from nlptools.training.engine.loop import Fit, fit
+from nlptools.training.engine.loop import fit
+from nlptools.training.engine.steps import Fit
 
 BACKEND = Backend(torch.device("cpu"))
 RUN = Training(output="", steps=8, batch_size=4, lr=1e-2, warmup=0, save_every="never", schedule="constant")

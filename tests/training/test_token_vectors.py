@@ -23,7 +23,8 @@ from nlptools.files import artifacts
 from nlptools.models import registry
 from nlptools.text.vocab import Vocab
 from nlptools.training.engine.checkpoint import Checkpoints
-from nlptools.training.engine.loop import Fit, fit
+from nlptools.training.engine.loop import fit
+from nlptools.training.engine.steps import Fit
 from nlptools.training.objectives import CausalLM
 from nlptools.training.token_vectors import TokenVectors
 from nlptools.vectors.files import formats

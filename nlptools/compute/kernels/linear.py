@@ -122,6 +122,10 @@ class PackedWeight:
         self._with_activation: Any = None  # operators: looking for one takes as long as a small operation
         self._with_other: Any = None
 
+    def clear(self) -> None:
+        """Drop the copy, because the weight changes."""
+        self.packed, self._fewest = None, 0
+
     def __deepcopy__(self, memo: dict[int, Any]) -> PackedWeight:
         """One without a packed weight: that of the copied module may change."""
         return PackedWeight()

@@ -27,9 +27,10 @@ from nlptools.training.engine.averaging import Average
 from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.lifecycle import Outcome
 from nlptools.training.engine.log import Log, digits
-from nlptools.training.engine.loop import Evaluate, Fit, RunResult, fit, total_steps
+from nlptools.training.engine.loop import Evaluate, RunResult, fit
 from nlptools.training.engine.progress import RunProgress
 from nlptools.training.engine.run_directory import RunSettings
+from nlptools.training.engine.steps import Fit, total_steps
 from nlptools.training.objective import Objective
 
 
@@ -202,7 +203,6 @@ class _Steps(Generic[D]):
             model, objective, backend = self._model()
             state = Fit(objective, self.task.source(data, model, backend), backend, self.run, None)
             state.objective.train()
-            state.working.train()
             state.step()
             begin = time.perf_counter()
             row = state.step()

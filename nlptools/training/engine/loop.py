@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -14,20 +13,19 @@ import torch
 
 from nlptools import messages
 from nlptools.batches.source import BatchSource
-from nlptools.batches.windows import TextBatch
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training
 from nlptools.configs.units import duration, interval
 from nlptools.errors import Diverged, NlptoolsError
-from nlptools.layers import lora
 from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.training.engine.averaging import Average, mean_weights
 from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.due import Due
 from nlptools.training.engine.log import Log
 from nlptools.training.engine.progress import RunProgress
-from nlptools.training.engine.schedules import learning_rate
+from nlptools.training.engine.steps import Fit
 from nlptools.training.engine.stop import Interrupted, Stop
+from nlptools.training.engine.weights import Weights
 from nlptools.training.objective import Objective
 
 Evaluate = Callable[[Any, Callable[[], bool]], "dict[str, float] | None"]
@@ -44,158 +42,6 @@ class RunResult:
     average: Average | None = None  # of a finished run, if `run.average` asks for one
 
 
-def total_steps(source: BatchSource, run: Training) -> int:
-    """Optimizer steps of the whole run: `run.steps`, or the number of steps in `run.epochs`, which may be 0."""
-    return run.steps or math.ceil(source.batches_per_epoch * run.epochs / run.accumulate)
-
-
-class Fit:
-    """The state of a run, and a single step. Use `fit` to train."""
-
-    def __init__(
-        self,
-        objective: Objective,
-        source: BatchSource,
-        backend: Backend,
-        run: Training,
-        checkpoints: Checkpoints | None,
-    ) -> None:
-        self.objective, self.source, self.backend, self.run = objective, source, backend, run
-        self.checkpoints = checkpoints
-        self.progress = RunProgress()
-        self.optimizer = objective.optimizer(run, backend.dtype)
-        self.masters = [p for p in objective.parameters() if p.requires_grad]
-        self.working = backend.for_training(objective)
-        self.copies = [p for p in self.working.parameters() if p.requires_grad]
-        self.forward = backend.compiled(self.working) if run.compile else self.working
-        self.batches: Iterator[TextBatch] = iter(source)
-        self.total = total_steps(source, run)
-        self.base = lora.frozen(objective.model)  # weights that are not in checkpoints
-
-    def step(self) -> dict[str, float]:
-        """One update with the gradient of the mean loss over all targets of all accumulated batches and all processes.
-
-        The update is skipped if the loss or the gradient is not finite. Returns loss, lr, grad_norm and targets.
-        """
-        begin = time.perf_counter()
-        epoch = self.source.epoch
-        batches = self._next_batches()
-        counts = self._counts(batches)
-        total = dict.fromkeys(counts, 0.0)
-        for batch in batches:
-            arrays = self.working.arrays(batch)
-            sums = self.forward(*(self.backend.put(a) for a in arrays))
-            loss = sum(sums[kind] / max(1.0, counts[kind]) for kind in sums)
-            loss.backward()
-            self.backend.collect_gradients(self.masters, self.copies)
-            for kind, value in sums.items():
-                total[kind] += float(value.detach())
-        self.backend.sum_gradients(self.masters)
-        self.objective.adjust_gradients()
-        losses = dict(zip(total, self.backend.sum(list(total.values())), strict=True))
-        mean = sum(losses[kind] / max(1.0, counts[kind]) for kind in losses)
-        norm = self._gradient_norm()
-        rate = self.source.rate * learning_rate(
-            self.progress.step, self.total, self.run, epoch=epoch, cuts=self.progress.cuts
-        )
-        if math.isfinite(mean) and math.isfinite(norm):
-            clip = self.run.clip
-            factors = self.objective.rates(self.source.epoch)
-            self.optimizer.step(rate, clip / norm if 0 < clip < norm else 1.0, factors)
-            self.backend.refresh(self.masters, self.copies)
-            self.progress.bad_steps = 0
-        else:
-            self.progress.bad_steps += 1
-        for parameter in self.masters:
-            parameter.grad = None
-        targets = sum(counts.values())
-        self.progress.step += 1
-        self.progress.tokens += int(targets)
-        self.progress.seconds += time.perf_counter() - begin
-        return {"loss": mean, "lr": rate, "grad_norm": norm, "targets": targets}
-
-    def _next_batches(self) -> list[TextBatch]:
-        """The batches of a step. If one of them cannot be had, the source is as before."""
-        before = self.source.state() if self.run.accumulate > 1 else None
-        try:
-            return [next(self.batches) for _ in range(self.run.accumulate)]
-        except (Interrupted, NlptoolsError):
-            if before is not None:
-                self.source.restore(before)
-            raise
-
-    def save(self) -> None:
-        """Write a checkpoint (main process only)."""
-        if self.checkpoints is None or not self.backend.is_main:
-            return
-        state = {f"random.{k}": v for k, v in self.backend.random_state().items()}
-        state.update(self.working.carry())
-        record = {"progress": vars(self.progress), "source": self.source.state(), "updates": self.optimizer.steps}
-        with self.averages():
-            state.update(self.optimizer.state())
-            weights = {n: t for n, t in self.objective.model.state_dict().items() if n not in self.base}
-            self.checkpoints.save(self.progress.step, weights, state, record, self.progress.held)
-
-    @contextlib.contextmanager
-    def averages(self) -> Iterator[None]:
-        """Context in which the model has the weights that the optimizer has averaged, if it averages any."""
-        self._swap()
-        try:
-            yield
-        finally:
-            self._swap()
-
-    def _swap(self) -> None:
-        if self.optimizer.swap():
-            self.backend.refresh(self.masters, self.copies)
-
-    def restore(self, weights: dict[str, torch.Tensor], state: dict[str, torch.Tensor], record: dict[str, Any]) -> None:
-        """Load a checkpoint. Every process does; those of rank > 0 get a new random state, derived from the checkpoint."""
-        self.load_weights(weights)
-        self.optimizer.restore(state, int(record["updates"]))
-        self._swap()
-        self.backend.set_random_state({k[7:]: v for k, v in state.items() if k.startswith("random.")})
-        if self.backend.rank > 0:
-            self.backend.seed(self.run_seed(record))
-        carried = {k: v.to(self.backend.device) for k, v in state.items() if k.startswith("carried.")}
-        self.working.restore_carry(carried)
-        self.source.restore(record["source"])
-        self.progress = RunProgress(**record["progress"])
-        self._find_best()
-        self.batches = iter(self.source)
-
-    def _find_best(self) -> None:
-        """Forget the best validation if somebody has removed its checkpoint."""
-        progress, checkpoints = self.progress, self.checkpoints
-        if checkpoints is None or progress.best is None or checkpoints.path(progress.best_step).is_dir():
-            return
-        messages.warn(
-            f"checkpoint of step {progress.best_step}, the best so far, is missing: the next validation counts as the best"
-        )
-        progress.best, progress.best_step, progress.best_valid = None, 0, {}
-
-    def load_weights(self, weights: dict[str, torch.Tensor]) -> None:
-        """Load `weights`, of all parameters or of adapters, into the model, and into the copy that training computes with."""
-        own = self.objective.model.state_dict()
-        self.objective.model.load_state_dict({**{name: own[name] for name in self.base}, **weights})
-        self.backend.refresh(list(self.objective.parameters()), list(self.working.parameters()))
-
-    def run_seed(self, record: dict[str, Any]) -> int:
-        """The seed of the other processes (dropout), whose random states are not in the checkpoint."""
-        return int(record["progress"]["step"]) * 7919
-
-    def _counts(self, batches: list[TextBatch]) -> dict[str, float]:
-        counts: dict[str, float] = {}
-        for batch in batches:
-            for kind, count in self.objective.counts(batch).items():
-                counts[kind] = counts.get(kind, 0.0) + count
-        return dict(zip(counts, self.backend.sum(list(counts.values())), strict=True))
-
-    def _gradient_norm(self) -> float:
-        norms = torch._foreach_norm([p.grad for p in self.masters if p.grad is not None])
-        return float(torch.linalg.vector_norm(torch.stack(norms)))
-
-
 def fit(
     objective: Objective,
     source: BatchSource,
@@ -206,25 +52,28 @@ def fit(
     checkpoints: Checkpoints | None = None,
     log: Log | None = None,
     criterion: Criterion = LOSS,
+    weights: Callable[[Objective, Backend], Weights] = Weights,
 ) -> RunResult:
     """Minimize `objective` over the batches of `source` until `run` is complete or the process is asked to stop.
 
     `evaluate(model, stop)` returns the metrics of a validation, including "loss" and that of `criterion`, or None if
     `stop()` became true meanwhile. With `checkpoints`, the run continues from the newest one; `run.average` needs
-    them too. At the end the model has its last weights, not the best ones.
+    them too. `weights` keeps the weights. At the end the model has its last weights in float32, not the best ones.
 
     Raises:
         Diverged: loss or gradient was not finite in several consecutive steps, or in each step of the run; these updates
             were skipped.
     """
-    state = Fit(objective, source, backend, run, checkpoints)
+    state = Fit(objective, source, backend, run, checkpoints, weights)
     checkpoint = checkpoints.load_last() if checkpoints is not None else None
     if checkpoint is not None:
         state.restore(*checkpoint)
     if log is not None:
         log.begin(state.progress.step)
     with Stop(None if run.max_time is None else duration(run.max_time)) as stop:
-        return _Loop(state, evaluate, log, stop, criterion).run()
+        result = _Loop(state, evaluate, log, stop, criterion).run()
+    state.weights.release()
+    return result
 
 
 class _Loop:
@@ -242,7 +91,6 @@ class _Loop:
     def run(self) -> RunResult:
         state, progress = self.state, self.state.progress
         state.objective.train()
-        state.working.train()
         untrained = not state.total and progress.best is None and self.evaluate is not None
         if progress.valid_pending or untrained:
             self._validate()
@@ -289,7 +137,7 @@ class _Loop:
 
     def _is_over(self) -> bool:
         patience = self.state.run.patience
-        return self.state.working.over or (patience > 0 and self.state.progress.since_best >= patience)
+        return self.state.source.ended or (patience > 0 and self.state.progress.since_best >= patience)
 
     def _stop_everywhere(self) -> bool:
         """Whether any process was asked to stop: all processes stop after the same step."""
@@ -327,7 +175,7 @@ class _Loop:
                     unit: progress.tokens,
                     f"{unit}_per_second": (progress.tokens - tokens) / max(1e-9, now - begin),
                     "seconds": round(progress.seconds, 3),
-                    **self.state.working.report(),
+                    **self.state.report(),
                 }
             )
 
@@ -360,10 +208,10 @@ class _Loop:
 
     def _measure(self) -> dict[str, float] | None:
         assert self.evaluate is not None
-        self.state.working.eval()
-        with self.state.averages(), torch.inference_mode():
-            numbers = self.evaluate(self.state.working.model, lambda: self.stop.requested)
-        self.state.working.train()  # here, not in every step: visiting all modules takes 5% of a step of a bag of words
+        self.state.objective.eval()
+        with self.state.averages(), self.state.weights.whole(), torch.inference_mode():
+            numbers = self.evaluate(self.state.objective.model, lambda: self.stop.requested)
+        self.state.objective.train()  # here, not in every step: visiting all modules takes 5% of a step of a bag of words
         if numbers is None:
             return None
         # an infinite loss counts as the largest float: JSON has no infinity
@@ -386,10 +234,10 @@ class _Loop:
             return None
         if self.evaluate is None:
             return Average(steps, weights, {}, True)
-        last = {name: tensor.to("cpu", copy=True) for name, tensor in state.objective.model.state_dict().items()}
-        state.load_weights(weights)
+        last = {name: tensor.to("cpu", copy=True) for name, tensor in state.weights.state_dict().items()}
+        state.weights.load(weights)
         numbers = self._measure()
-        state.load_weights(last)
+        state.weights.load(last)
         if numbers is None:
             progress.valid_pending = True  # not in the checkpoint: the continued run validates the mean again
             return None

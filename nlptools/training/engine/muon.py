@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from nlptools.configs import Training
 from nlptools.training.engine.optimizers import AdamW, Optimizer
+
+if TYPE_CHECKING:
+    from nlptools.training.engine.weights import Weights
 
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of the polynomial that draws singular values towards 1
 _ITERATIONS = 5
@@ -30,22 +34,24 @@ class Muon(Optimizer):
 
     def __init__(
         self,
-        module: nn.Module,
+        parameters: Mapping[str, nn.Parameter],
+        matrices: frozenset[str],
         beta2: float = 0.95,
         weight_decay: float = 0.1,
         dtype: torch.dtype = torch.float32,
         momentum: float = 0.95,
     ) -> None:
-        """`dtype`: the type that the iteration computes in; `beta2`: of AdamW."""
-        self.module, self.weight_decay, self.dtype, self.momentum, self.steps = module, weight_decay, dtype, momentum, 0
-        names = hidden_matrices(module)
-        self.rest = AdamW(module, beta2, weight_decay, without=names)
-        self.means = {name: torch.zeros_like(p) for name, p in module.named_parameters() if name in names}
+        """`matrices`: the names of those that are made orthogonal; `dtype`: of the iteration; `beta2`: of AdamW."""
+        self.parameters, self.weight_decay, self.dtype, self.momentum = parameters, weight_decay, dtype, momentum
+        self.steps = 0
+        self.rest = AdamW(parameters, beta2, weight_decay, without=matrices)
+        self.means = {name: torch.zeros_like(p) for name, p in parameters.items() if name in matrices}
 
     @classmethod
-    def from_options(cls, module: nn.Module, run: Training, dtype: torch.dtype) -> Muon:
+    def from_options(cls, weights: Weights, run: Training) -> Muon:
         """See `FromOptions`."""
-        return cls(module, run.beta2, run.weight_decay, dtype)
+        matrices = hidden_matrices(weights.objective)
+        return cls(weights.parameters, matrices, run.beta2, run.weight_decay, weights.dtype)
 
     @torch.no_grad()
     def step(self, rate: float, scale: float = 1.0, factors: Mapping[str, float] | None = None) -> None:
@@ -53,7 +59,7 @@ class Muon(Optimizer):
         self.steps += 1
         self.rest.step(rate, scale, factors)
         groups: dict[torch.Size, list[tuple[str, nn.Parameter]]] = {}
-        for name, parameter in self.module.named_parameters():
+        for name, parameter in self.parameters.items():
             if name in self.means and parameter.grad is not None:
                 groups.setdefault(parameter.flatten(1).shape, []).append((name, parameter))
         for (rows, columns), chosen in groups.items():

@@ -6,13 +6,16 @@ import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from nlptools.configs import Training
 from nlptools.configs.optimizers import OPTIMIZERS
+
+if TYPE_CHECKING:
+    from nlptools.training.engine.weights import Weights
 
 
 class Optimizer(ABC):
@@ -26,6 +29,12 @@ class Optimizer(ABC):
 
         `factors`: a factor on the learning rate by name of the parameter; 1 for names that are not in it.
         """
+
+    def adjust_gradients(self) -> None:  # noqa: B027  most optimizers take them as computed
+        """Change the gradients before they are measured and clipped."""
+
+    def skip(self) -> None:  # noqa: B027  the gradients of parameters are cleared elsewhere
+        """Forget the gradients of a step that is not taken, as far as they are not those of parameters."""
 
     @abstractmethod
     def state(self) -> dict[str, Tensor]:
@@ -50,14 +59,14 @@ class Optimizer(ABC):
 class FromOptions(Protocol):
     """The class of an optimizer that `--optimizer` names: it chooses its options itself."""
 
-    def from_options(self, module: nn.Module, run: Training, dtype: torch.dtype) -> Optimizer:
-        """The optimizer of all parameters of `module` that are trained; `dtype`: the type of matrix products."""
+    def from_options(self, weights: Weights, run: Training) -> Optimizer:
+        """The optimizer of `weights.parameters`."""
 
 
-def of_options(module: nn.Module, run: Training, dtype: torch.dtype) -> Optimizer:
-    """The optimizer `run.optimizer` of the parameters of `module`; `dtype`: the type of matrix products."""
+def of_options(weights: Weights, run: Training) -> Optimizer:
+    """The optimizer `run.optimizer` of `weights.parameters`."""
     optimizer: FromOptions = pkgutil.resolve_name(OPTIMIZERS[run.optimizer].optimizer)
-    return optimizer.from_options(module, run, dtype)
+    return optimizer.from_options(weights, run)
 
 
 @dataclass
@@ -69,7 +78,7 @@ class AdamW(Optimizer):
     norms.
     """
 
-    module: nn.Module
+    parameters: Mapping[str, nn.Parameter]
     beta2: float = 0.95
     weight_decay: float = 0.1
     beta1: float = 0.9
@@ -80,12 +89,12 @@ class AdamW(Optimizer):
     without: frozenset[str] = frozenset()  # names of parameters that something else updates
 
     @classmethod
-    def from_options(cls, module: nn.Module, run: Training, dtype: torch.dtype) -> AdamW:
+    def from_options(cls, weights: Weights, run: Training) -> AdamW:
         """See `FromOptions`."""
-        return cls(module, run.beta2, run.weight_decay)
+        return cls(weights.parameters, run.beta2, run.weight_decay)
 
     def __post_init__(self) -> None:
-        for name, parameter in self.module.named_parameters():
+        for name, parameter in self.parameters.items():
             if not parameter.requires_grad or name in self.without:
                 continue
             self.means[name] = torch.zeros_like(parameter, dtype=torch.float32)
@@ -96,7 +105,7 @@ class AdamW(Optimizer):
         """See `Optimizer`. With a factor of 0 a parameter is unchanged, and only its moments are updated."""
         self.steps += 1
         groups: dict[tuple[float, float], list[tuple[str, nn.Parameter]]] = {}
-        for name, parameter in self.module.named_parameters():
+        for name, parameter in self.parameters.items():
             if parameter.grad is not None and name not in self.without:
                 decay = self.weight_decay if parameter.dim() >= 2 else 0.0
                 factor = 1.0 if factors is None else factors.get(name, 1.0)

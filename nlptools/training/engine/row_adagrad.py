@@ -8,10 +8,9 @@ Shapes: P uses of rows, E columns of the table.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nlptools.compute.kernels.embedding_bag import PendingGradients
 from nlptools.training.engine.optimizers import Optimizer
@@ -22,12 +21,12 @@ _EPS = 0.1  # added to the root of the sum; the steps of a row only become short
 class RowAdaGrad(Optimizer):
     """AdaGrad per row for a table, and per weight for all other parameters."""
 
-    def __init__(self, module: Any, table: Tensor, pending: PendingGradients) -> None:
+    def __init__(self, parameters: Mapping[str, nn.Parameter], table: Tensor, pending: PendingGradients) -> None:
         self.table, self.pending = table, pending
         self.sums = torch.zeros(len(table), device=table.device)
         self.steps = 0
-        self.parameters = {name: p for name, p in module.named_parameters() if p.requires_grad}
-        self.squares = {name: torch.zeros_like(p) for name, p in self.parameters.items()}
+        self.parameters = parameters
+        self.squares = {name: torch.zeros_like(p) for name, p in parameters.items()}
 
     @torch.no_grad()
     def step(self, rate: float, scale: float = 1.0, factors: Mapping[str, float] | None = None) -> None:
@@ -48,6 +47,10 @@ class RowAdaGrad(Optimizer):
             self.sums.index_add_(0, rows, means.square().mean(1).index_select(0, bags))
             steps = self.sums.index_select(0, rows).sqrt_().add_(_EPS).reciprocal_().mul_(-rate)
             self.table.index_add_(0, rows, means.index_select(0, bags).mul_(steps[:, None]))
+
+    def skip(self) -> None:
+        """See `Optimizer`."""
+        self.pending.take()
 
     def state(self) -> dict[str, Tensor]:
         """All sums, for a checkpoint."""

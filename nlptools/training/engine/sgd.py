@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -10,24 +11,27 @@ from torch import Tensor, nn
 from nlptools.configs import Training
 from nlptools.training.engine.optimizers import Optimizer
 
+if TYPE_CHECKING:
+    from nlptools.training.engine.weights import Weights
+
 
 class SGD(Optimizer):
     """Gradient descent without momentum. Matrices decay by the learning rate times `weight_decay`, biases and norms do not."""
 
-    def __init__(self, module: nn.Module, weight_decay: float = 0.0) -> None:
-        self.module, self.weight_decay, self.steps = module, weight_decay, 0
+    def __init__(self, parameters: Mapping[str, nn.Parameter], weight_decay: float = 0.0) -> None:
+        self.parameters, self.weight_decay, self.steps = parameters, weight_decay, 0
 
     @classmethod
-    def from_options(cls, module: nn.Module, run: Training, dtype: torch.dtype) -> SGD:
+    def from_options(cls, weights: Weights, run: Training) -> SGD:
         """See `FromOptions`."""
-        return cls(module, run.weight_decay)
+        return cls(weights.parameters, run.weight_decay)
 
     @torch.no_grad()
     def step(self, rate: float, scale: float = 1.0, factors: Mapping[str, float] | None = None) -> None:
         """See `Optimizer`."""
         self.steps += 1
         groups: dict[float, list[Tensor]] = {}
-        for name, parameter in self.module.named_parameters():
+        for name, parameter in self.parameters.items():
             if parameter.grad is not None:
                 groups.setdefault(1.0 if factors is None else factors.get(name, 1.0), []).append(parameter)
         for factor, parameters in groups.items():
@@ -54,8 +58,8 @@ class AveragedSGD(SGD):
     over the weights after each update since then; it is validated and saved in place of the last weights.
     """
 
-    def __init__(self, module: nn.Module, weight_decay: float = 0.0, patience: int = 5) -> None:
-        super().__init__(module, weight_decay)
+    def __init__(self, parameters: Mapping[str, nn.Parameter], weight_decay: float = 0.0, patience: int = 5) -> None:
+        super().__init__(parameters, weight_decay)
         self.patience = patience
         self.losses: list[float] = []  # of all validations before averaging
         self.count = 0  # weights in the averages
@@ -64,9 +68,9 @@ class AveragedSGD(SGD):
         ] = {}  # the averages, or in their place the last weights while the model has the averages
 
     @classmethod
-    def from_options(cls, module: nn.Module, run: Training, dtype: torch.dtype) -> AveragedSGD:
+    def from_options(cls, weights: Weights, run: Training) -> AveragedSGD:
         """See `FromOptions`."""
-        return cls(module, run.weight_decay, run.asgd_patience)
+        return cls(weights.parameters, run.weight_decay, run.asgd_patience)
 
     @torch.no_grad()
     def step(self, rate: float, scale: float = 1.0, factors: Mapping[str, float] | None = None) -> None:
@@ -74,8 +78,8 @@ class AveragedSGD(SGD):
         super().step(rate, scale, factors)
         if self.other:
             self.count += 1
-            current = dict(self.module.named_parameters())
-            torch._foreach_lerp_(list(self.other.values()), [current[name] for name in self.other], 1 / self.count)
+            current = [self.parameters[name] for name in self.other]
+            torch._foreach_lerp_(list(self.other.values()), current, 1 / self.count)
 
     @torch.no_grad()
     def validated(self, loss: float) -> None:
@@ -85,16 +89,15 @@ class AveragedSGD(SGD):
         before = self.losses[: len(self.losses) - self.patience]
         if len(self.losses) > self.patience and loss > min(before):
             # the first update replaces this copy: its share is 1 / 1
-            self.other = {n: p.detach().clone() for n, p in self.module.named_parameters() if p.requires_grad}
+            self.other = {n: p.detach().clone() for n, p in self.parameters.items() if p.requires_grad}
         self.losses.append(loss)
 
     @torch.no_grad()
     def swap(self) -> bool:
         """See `Optimizer`."""
-        current = dict(self.module.named_parameters())
         for name, tensor in self.other.items():
-            kept = current[name].detach().clone()
-            current[name].copy_(tensor)
+            kept = self.parameters[name].detach().clone()
+            self.parameters[name].copy_(tensor)
             tensor.copy_(kept)
         return bool(self.other)
 
@@ -110,8 +113,7 @@ class AveragedSGD(SGD):
         """See `Optimizer`."""
         super().restore(tensors, steps)
         prefix = "optimizer.weight."
-        parameters = dict(self.module.named_parameters())
         stored = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-        self.other = {name: tensor.to(parameters[name], copy=True) for name, tensor in stored.items()}
+        self.other = {name: tensor.to(self.parameters[name], copy=True) for name, tensor in stored.items()}
         self.count = int(tensors["optimizer.count"])
         self.losses = tensors["optimizer.losses"].tolist() if "optimizer.losses" in tensors else []

@@ -36,6 +36,7 @@ from nlptools.text.tokenizer import Tokenizer
 from nlptools.text.vocab import Vocab
 from nlptools.training.engine.optimizers import Optimizer
 from nlptools.training.engine.row_adagrad import RowAdaGrad
+from nlptools.training.engine.weights import Weights
 from nlptools.training.objective import Objective
 from nlptools.training.token_vectors import TokenVectors
 from nlptools.vectors.files import formats
@@ -164,19 +165,17 @@ class ClassifierLoss(Objective):
         super().__init__(model)
         self.task = task
 
-    def optimizer(self, run: Training, dtype: torch.dtype = torch.float32) -> Optimizer:
-        """That of `run`, or for a bag AdaGrad on the rows of each batch."""
+    def optimizer(self, run: Training, weights: Weights) -> Optimizer:
+        """`run.optimizer`, or for a bag AdaGrad on the rows of each batch."""
         model = self.model
         if model.rows is not None:
             if run.optimizer != "adamw":
                 raise UsageError(f"--optimizer {run.optimizer} does not go with a bag of words, which AdaGrad trains")
-            return RowAdaGrad(self, model.token_embedding.weight, model.rows)
-        return super().optimizer(run, dtype)
+            return RowAdaGrad(weights.parameters, model.token_embedding.weight, model.rows)
+        return super().optimizer(run, weights)
 
     def counts(self, batch: FeatureBatch | BagBatch) -> dict[str, float]:
         """The divisor of the loss: the sum of the weights."""
-        if self.model.rows is not None:
-            self.model.rows.take()  # discard those of a rejected step
         return {"loss": batch.weight}
 
     def arrays(self, batch: FeatureBatch | BagBatch) -> tuple[np.ndarray, ...]:

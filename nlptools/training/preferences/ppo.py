@@ -28,6 +28,7 @@ from nlptools.training.engine.job import Trained, run_job
 from nlptools.training.engine.loop import Evaluate
 from nlptools.training.engine.optimizers import AdamW, Optimizer
 from nlptools.training.engine.spooled import Spooled, SpooledTask
+from nlptools.training.engine.weights import Weights
 from nlptools.training.objective import Objective
 from nlptools.training.preferences import prompts, rewards
 from nlptools.training.preferences.actor_critic import ActorCritic
@@ -108,7 +109,7 @@ class _PPO(SpooledTask[EncodedPrompts]):
         return ClippedSurrogate(model, self.options)
 
     def source(self, data: Spooled[EncodedPrompts], model: ActorCritic, backend: Backend) -> Rollouts:
-        how = self.options, self.run.batch_size, self.seed, model, self.reward
+        how = self.options, self.run.batch_size, self.seed, self.reward
         return Rollouts(self.policy, data.train, *how, backend)
 
     def evaluate(self, data: Spooled[EncodedPrompts], backend: Backend) -> Evaluate | None:
@@ -131,9 +132,6 @@ class ClippedSurrogate(Objective):
     def __init__(self, model: ActorCritic, settings: TrainPPO) -> None:
         super().__init__(model)
         self.settings = settings
-        self.facts: dict[str, float] = {}  # of the last rollout
-        self.totals = np.zeros(3)  # since the last report: entropy, clipped ratios, tokens
-        self.weight = 0.0
         own = [name for name, _ in self.named_parameters() if not name.startswith("model.policy.")]
         self.value_rates = dict.fromkeys(own, settings.value_rate)
 
@@ -144,10 +142,13 @@ class ClippedSurrogate(Objective):
 
     def arrays(self, batch: RolloutBatch) -> tuple[np.ndarray, ...]:
         """The arguments of `forward`, to be put on the device."""
-        self.facts, self.weight = dict(batch.facts), batch.weight
-        self.over = 0 < self.settings.kl_limit < batch.facts["kl"]
         of_tokens = (batch.samples.of_tokens[name] for name in (OLD, VALUE, REFERENCE, ADVANTAGE, RETURN))
-        return (*arrays(batch.samples), *of_tokens, *(() if batch.mix is None else arrays(batch.mix)))
+        weight = np.array(batch.weight, np.float32)
+        return (*arrays(batch.samples), *of_tokens, weight, *(() if batch.mix is None else arrays(batch.mix)))
+
+    def facts(self, batch: RolloutBatch) -> Mapping[str, float]:
+        """Measures of the rollout: the mean reward, length and divergence of samples."""
+        return batch.facts
 
     def forward(
         self,
@@ -159,9 +160,12 @@ class ClippedSurrogate(Objective):
         reference: Tensor,
         advantage: Tensor,
         returned: Tensor,
+        weight: Tensor,
         *mix: Tensor,
     ) -> dict[str, Tensor]:
-        """(R, T) each; `mix`: ids, targets and segments of a text -> the sums of the losses."""
+        """(R, T) each, the KL coefficient (), and ids, targets and segments of a text -> the sums of the losses, of the
+        entropies, and of the ratios beyond --clip-ratio.
+        """
         settings, real = self.settings, targets >= 0
         logs, entropy, now = self.model.read(ids, targets, segments)
         old, value, reference, advantage, returned = (
@@ -173,32 +177,24 @@ class ClippedSurrogate(Objective):
         if settings.algorithm == "ppo":
             losses = losses + settings.value_weight * clipped_squares(now, value, returned, settings.clip_values)
         if settings.algorithm == "grpo":
-            losses = losses + self.weight * (torch.expm1(reference - logs) - (reference - logs))
+            losses = losses + weight * (torch.expm1(reference - logs) - (reference - logs))
         outside = ((ratio < low) | (ratio > high)).sum()
-        self.totals += [float(entropy.detach().sum()), float(outside), len(logs)]
+        sums = {"loss": losses.sum(), "entropy": entropy.detach().sum(), "clip_fraction": outside}
         if not mix:
-            return {"loss": losses.sum()}
+            return sums
         hidden = self.model.policy.packed(mix[0], mix[2])
         text = self.model.policy.output.summed_loss(hidden.flatten(0, 1), mix[1].flatten())
-        return {"loss": losses.sum(), "mix": settings.mix_weight * text}
+        return {**sums, "mix": settings.mix_weight * text}
 
     def rates(self, epoch: float) -> Mapping[str, float]:
         """--value-rate for what computes the values alone: they start from nothing, and have to keep up with the policy."""
         return self.value_rates
 
-    def report(self) -> dict[str, float]:
-        """Measures of the last rollout: the mean reward, length and divergence of samples; and of the last steps: the mean
-        entropy, and the fraction of ratios beyond --clip-ratio.
-        """
-        entropy, outside, tokens = self.totals
-        self.totals = np.zeros(3)
-        return {**self.facts, "entropy": entropy / max(1, tokens), "clip_fraction": outside / max(1, tokens)}
-
-    def optimizer(self, run: Training, dtype: torch.dtype = torch.float32) -> Optimizer:
-        """AdamW with a larger epsilon, unless another optimizer is asked for."""
+    def optimizer(self, run: Training, weights: Weights) -> Optimizer:
+        """AdamW with a larger epsilon, unless another optimizer is chosen."""
         if run.optimizer != "adamw":
-            return super().optimizer(run, dtype)
-        return AdamW(self, run.beta2, run.weight_decay, eps=_EPSILON)
+            return super().optimizer(run, weights)
+        return AdamW(weights.parameters, run.beta2, run.weight_decay, eps=_EPSILON)
 
 
 def clipped_squares(value_P: Tensor, old_P: Tensor, returned_P: Tensor, clip: float) -> Tensor:

@@ -15,6 +15,7 @@ Shapes: N samples, P tokens of all samples.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ import numpy as np
 from nlptools.batches.completions import NEXT, PackedBatch, PackedBatches, packed_batch
 from nlptools.batches.encoder_rows import EncoderRows, bounds_of
 from nlptools.batches.features import Features
+from nlptools.batches.source import BatchSource
 from nlptools.batches.windows import NO_TARGET
 from nlptools.compute.backend import Backend
 from nlptools.configs.generation import Generate
@@ -31,6 +33,7 @@ from nlptools.inference.generation import decoding
 from nlptools.inference.generation.continuation import Continuation
 from nlptools.inference.generation.generated import continuation_text
 from nlptools.layers import lora
+from nlptools.layers.linear import frozen
 from nlptools.training.engine import stop
 from nlptools.training.preferences import advantages
 from nlptools.training.preferences.actor_critic import ActorCritic
@@ -83,10 +86,8 @@ class Rollout:
         return cls(features, dict(state["facts"]))
 
 
-class Rollouts:
-    """See the module's docstring; a `Source`. The samples are part of its state: the model that drew them no longer exists."""
-
-    rate = 1.0
+class Rollouts(BatchSource):
+    """See the module's docstring. The samples are part of its state: the model that drew them no longer exists."""
 
     def __init__(
         self,
@@ -95,13 +96,10 @@ class Rollouts:
         settings: TrainPPO,
         batch_size: int,
         seed: int,
-        model: ActorCritic,
         reward: Reward,
         backend: Backend,
     ) -> None:
-        """`model`: the model that is trained, in float32. The reference is the model of `policy`; that is `model` without its
-        adapters, if it has any.
-        """
+        """The reference is the model of `policy`, or the model that trains without its adapters, if it has any."""
         self.policy, self.prompts, self.settings, self.batch_size, self.seed = (
             policy,
             prompts,
@@ -109,7 +107,7 @@ class Rollouts:
             batch_size,
             seed,
         )
-        self.model, self.reward, self.backend = model, reward, backend
+        self.reward, self.backend = reward, backend
         # not one more copy of the weights
         self.reference = None if policy.adapter else backend.for_inference(policy.base.model)
         size = min(settings.rollouts, len(prompts.ids)) * settings.group
@@ -125,22 +123,32 @@ class Rollouts:
         """Passes over the prompts, with their fraction."""
         return (self.number * self.batches_per_rollout + self.position) / self.batches_per_epoch
 
-    def __iter__(self) -> Iterator[RolloutBatch]:
-        mix = None if self.mix is None else iter(self.mix)
-        while True:
-            if self.rollout is None:
-                self.rollout = self._draw()
-            features = self.rollout.features
-            for samples in self._plan(len(features))[self.position :]:
-                self.position += 1
-                texts = None if mix is None else next(mix)
-                yield RolloutBatch(packed_batch(features, samples), texts, self.rollout.facts, self.weight)
+    @property
+    def ended(self) -> bool:
+        """Whether the samples diverge beyond --kl-limit."""
+        return self.rollout is not None and 0 < self.settings.kl_limit < self.rollout.facts["kl"]
+
+    def collect(self, model: ActorCritic) -> None:
+        """Draw the samples of a new rollout where those of the last one are used. Raises Interrupted, and as `Reward`."""
+        if self.rollout is not None and self.position == self.batches_per_rollout:
             if self.settings.kl_target:
                 self.weight = advantages.adapted(self.weight, self.rollout.facts["kl"], self.settings.kl_target)
             self.number, self.position, self.rollout = self.number + 1, 0, None
+        if self.rollout is None:
+            self.rollout = self._draw(model)
+
+    def __iter__(self) -> Iterator[RolloutBatch]:
+        mix = None if self.mix is None else iter(self.mix)
+        while True:
+            assert self.rollout is not None
+            features = self.rollout.features
+            samples = self._samples(len(features))
+            self.position += 1
+            texts = None if mix is None else next(mix)
+            yield RolloutBatch(packed_batch(features, samples), texts, self.rollout.facts, self.weight)
 
     def state(self) -> dict[str, Any]:
-        """See `Source`."""
+        """See `BatchSource`."""
         rollout = None if self.rollout is None else self.rollout.state()
         mix = None if self.mix is None else self.mix.state()
         scale = None if self.scale is None else vars(self.scale)
@@ -148,20 +156,18 @@ class Rollouts:
         return {**counts, "scale": scale, "rollout": rollout, "mix": mix}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """See `Source`."""
+        """See `BatchSource`."""
         self.number, self.position, self.weight = int(state["number"]), int(state["position"]), float(state["weight"])
         self.scale = None if state["scale"] is None else Scale(**state["scale"])
         self.rollout = None if state["rollout"] is None else Rollout.restored(state["rollout"])
         if self.mix is not None:
             self.mix.restore(state["mix"])
 
-    def _plan(self, count: int) -> list[np.ndarray]:
-        """The samples of each batch of this rollout."""
-        batches: list[np.ndarray] = []
-        for number in range(self.settings.passes):
-            order = np.random.default_rng([self.seed, self.number, number]).permutation(count)
-            batches += np.split(order, range(self.batch_size, count, self.batch_size))
-        return batches
+    def _samples(self, count: int) -> np.ndarray:
+        """The numbers of the samples of the next batch, of all `count`: each pass has its own order."""
+        number, place = divmod(self.position, self.batches_per_rollout // self.settings.passes)
+        order = np.random.default_rng([self.seed, self.number, number]).permutation(count)
+        return order[place * self.batch_size : (place + 1) * self.batch_size]
 
     def _chosen(self) -> list[int]:
         """The prompts of this rollout, in random order of an epoch."""
@@ -179,11 +185,10 @@ class Rollouts:
         rows = _MOST_TOKENS // (longest + self.settings.max_new_tokens)
         return max(1, min(_MOST_ROWS, max(_FEWEST_ROWS, rows)) // self.settings.group)
 
-    def _draw(self) -> Rollout:
+    def _draw(self, model: ActorCritic) -> Rollout:
         """New samples, judged. Raises as `Reward`."""
         loaded = self.policy.base
         chosen = self._chosen()
-        model = self.backend.for_training(self.model)  # as training computes: in 16 bits, a copy
         done = self._sampled(model, chosen)
         pairs = [(i, _drawn(sample, loaded.eos)) for i, samples in zip(chosen, done, strict=True) for sample in samples]
         samples = [
@@ -207,10 +212,8 @@ class Rollouts:
             stop.check()
             return new.ids[-1] in loaded.ends
 
-        learning = [] if model is self.model else [weight for weight in model.parameters() if weight.requires_grad]
-        for weight in learning:
-            weight.requires_grad_(False)  # frozen weights are packed for sampling
-        try:
+        # in float32, products of packed weights differ from those of training in the last bits
+        with nullcontext() if self.backend.precision == "fp32" else frozen(model):
             return decoding.generate(
                 model.policy,
                 [self.prompts.ids[i] for i in chosen],
@@ -226,9 +229,6 @@ class Rollouts:
                 forbidden=self.policy.never,
                 watch=watch,
             )
-        finally:
-            for weight in learning:
-                weight.requires_grad_(True)
 
     def _judged(self, model: ActorCritic, features: Features, rewards: np.ndarray, ended: np.ndarray) -> Rollout:
         """The samples of a model with log-probabilities, values, advantages and returns."""

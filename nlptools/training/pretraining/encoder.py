@@ -27,8 +27,9 @@ from nlptools.models.encoders.bert import BertWithHeads
 from nlptools.models.encoders.electra import Electra
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.training.engine.job import Trained, run_job
-from nlptools.training.engine.loop import Evaluate, total_steps
+from nlptools.training.engine.loop import Evaluate
 from nlptools.training.engine.spooled import Spooled, SpooledTask
+from nlptools.training.engine.steps import total_steps
 from nlptools.training.initial import load_tokenizer
 from nlptools.training.pretraining import models
 from nlptools.training.pretraining.evaluation import NAMES, measure

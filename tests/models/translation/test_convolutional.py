@@ -205,7 +205,7 @@ def test_the_decoder_starts_from_zeros_also_after_training(pad: int, share: bool
     model = tiny(pad=pad, share_embeddings=share, dropout=0.1).train()
     assert model.start_token == pad
     assert model.output.vocab_size == (29 if pad == PAD else 30)
-    optimizer = AdamW(model)
+    optimizer = AdamW(dict(model.named_parameters()))
     before = model.target_embedding.weight.detach().clone()
     targets = torch.cat([torch.full((3, 1), pad), ids(3, 4)], 1)
     for _ in range(3):
@@ -249,7 +249,7 @@ def test_it_learns_to_reverse() -> None:
     sizes = {"hidden_size": 48, "embedding_size": 48, "encoder_layers": 2, "decoder_layers": 2, "kernel_size": 3}
     model = ConvolutionTranslator(ConvolutionTranslatorConfig(10, 10, 9, 8, **sizes, max_position_embeddings=8))
     model.initialize()
-    optimizer = AdamW(model, beta2=0.98, weight_decay=0.0)
+    optimizer = AdamW(dict(model.named_parameters()), beta2=0.98, weight_decay=0.0)
     for step in range(250):
         source, targets = _reversals(32)
         inputs = torch.cat([torch.full((32, 1), 9), targets[:, :-1].clamp(min=0)], 1)

@@ -130,7 +130,7 @@ def test_attention_sums_to_one_over_what_is_real(form: dict[str, Any]) -> None:
 @forms
 def test_every_parameter_learns_and_the_padding_stays_zero(form: dict[str, Any]) -> None:
     model, (ids, mask), said = tiny(form, dropout=0.2).train(), sources(), targets()
-    optimizer = AdamW(model)
+    optimizer = AdamW(dict(model.named_parameters()))
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     for _ in range(2):
         hidden, _ = model(said, model.encode(ids, mask))
@@ -221,7 +221,7 @@ def reversals(rows: int, longest: int, seed: int) -> tuple[Tensor, Tensor, Tenso
 
 def train(model: RecurrentTranslator, batches: list[tuple[Tensor, Tensor, Tensor]], rate: float) -> None:
     model.train()
-    optimizer = AdamW(model, beta2=0.98, weight_decay=0.0)
+    optimizer = AdamW(dict(model.named_parameters()), beta2=0.98, weight_decay=0.0)
     for step, (source, said, expected) in enumerate(batches):
         hidden, _ = model(said, model.encode(source, source != PAD))
         loss = model.output.summed_loss(hidden.flatten(0, 1), expected.flatten()) / (expected >= 0).sum()

@@ -17,6 +17,7 @@ import torch
 from faults import Fault, Killed
 
 from nlptools import errors, messages
+from nlptools.batches.source import BatchSource
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Training
 from nlptools.files import artifacts
@@ -48,7 +49,7 @@ class Loss(Objective):
         return {"loss": torch.nn.functional.cross_entropy(self.model.line(x), y, reduction="sum")}
 
 
-class Points:
+class Points(BatchSource):
     """Batches without end, and what a task says of its data."""
 
     batches_per_epoch, rate = 2.5, 1.0

@@ -25,7 +25,7 @@ def test_steps_of_matrices_are_those_of_torch() -> None:
     torch.manual_seed(0)
     ours, theirs = Layers(), Layers()
     theirs.load_state_dict(ours.state_dict())
-    mine = Muon(ours, weight_decay=0.1, dtype=torch.bfloat16)
+    mine = Muon(dict(ours.named_parameters()), hidden_matrices(ours), weight_decay=0.1, dtype=torch.bfloat16)
     assert mine.means.keys() == {f"layers.{i}.weight" for i in range(4)}
     reference = torch.optim.Muon(
         [p for p in theirs.parameters() if p.dim() == 2], lr=0.02, weight_decay=0.1, adjust_lr_fn="match_rms_adamw"
@@ -48,7 +48,8 @@ def test_the_rest_is_updated_by_adamw() -> None:
     torch.manual_seed(0)
     ours, theirs = Layers(), Layers()
     theirs.load_state_dict(ours.state_dict())
-    mine, adamw = Muon(ours, beta2=0.9), AdamW(theirs, beta2=0.9)
+    mine = Muon(dict(ours.named_parameters()), hidden_matrices(ours), beta2=0.9)
+    adamw = AdamW(dict(theirs.named_parameters()), beta2=0.9)
     for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
         a.grad = torch.randn_like(a)
         b.grad = a.grad.clone()

@@ -10,12 +10,14 @@ import pytest
 import torch
 from toy_optimizer import TOY
 
+from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Training
 from nlptools.configs.lm import TrainLM
 from nlptools.configs.optimizers import OPTIMIZERS
 from nlptools.files.artifacts import load_tensors
 from nlptools.training.engine.optimizers import AdamW
 from nlptools.training.engine.schedules import learning_rate
+from nlptools.training.engine.weights import Weights
 from nlptools.training.language_model import train_lm
 from nlptools.training.objective import Objective
 
@@ -35,7 +37,7 @@ def test_factors_make_parameters_learn_at_their_own_rates() -> None:
     """Adam's first step is the rate, whatever the gradient; with the factor 0 nothing moves, decay neither."""
     module = torch.nn.ParameterDict({name: torch.nn.Parameter(torch.ones(2, 2)) for name in "abcd"})
     module["d"].requires_grad_(False)
-    optimizer = AdamW(module, beta2=0.999, weight_decay=0.0)
+    optimizer = AdamW(dict(module.named_parameters()), beta2=0.999, weight_decay=0.0)
     assert set(optimizer.means) == {"a", "b", "c"}
     for name in "abc":
         module[name].grad = torch.full((2, 2), 3.0)
@@ -43,7 +45,7 @@ def test_factors_make_parameters_learn_at_their_own_rates() -> None:
     moved = {name: 1 - float(module[name][0, 0].detach()) for name in "abcd"}
     assert moved == pytest.approx({"a": 0.1, "b": 0.05, "c": 0.0, "d": 0.0}, abs=1e-6)
     assert float(optimizer.means["c"][0, 0]) == pytest.approx(0.3)
-    decayed = AdamW(module, beta2=0.999, weight_decay=0.5)
+    decayed = AdamW(dict(module.named_parameters()), beta2=0.999, weight_decay=0.5)
     before = module["c"].detach().clone()
     decayed.step(0.1, factors={"c": 0.0})
     assert torch.equal(module["c"], before)
@@ -61,9 +63,10 @@ def test_an_objective_is_trained_by_adamw_at_one_rate_unless_it_says_otherwise()
             return ()
 
     objective = Smallest(torch.nn.Linear(2, 1))
-    optimizer = objective.optimizer(Training(output="", beta2=0.9, weight_decay=0.3))
+    weights = Weights(objective, Backend(torch.device("cpu")))
+    optimizer = objective.optimizer(Training(output="", beta2=0.9, weight_decay=0.3), weights)
     assert isinstance(optimizer, AdamW) and (optimizer.beta2, optimizer.weight_decay) == (0.9, 0.3)
-    assert objective.rates(1.5) is None and objective.carry() == {}
+    assert objective.rates(1.5) is None and not objective.continues(None) and objective.facts(None) == {}
 
 
 def test_a_new_optimizer_is_one_file_and_one_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

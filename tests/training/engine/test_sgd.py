@@ -21,7 +21,7 @@ def moved(optimizer: SGD, module: nn.Module, rate: float, gradient: float) -> No
 
 def test_a_step_by_hand() -> None:
     module = nn.ParameterDict({"w": nn.Parameter(torch.ones(2, 2)), "b": nn.Parameter(torch.ones(2))})
-    optimizer = SGD(module, weight_decay=0.5)
+    optimizer = SGD(dict(module.named_parameters()), weight_decay=0.5)
     for parameter in module.parameters():
         parameter.grad = torch.full_like(parameter, 4.0)
     optimizer.step(0.1, scale=0.5, factors={"b": 2.0})
@@ -32,7 +32,7 @@ def test_a_step_by_hand() -> None:
 
 def test_averaging_begins_once_a_loss_is_worse_than_the_best_of_long_ago() -> None:
     module = nn.ParameterDict({"w": nn.Parameter(torch.zeros(1))})
-    optimizer = AveragedSGD(module, patience=2)
+    optimizer = AveragedSGD(dict(module.named_parameters()), patience=2)
     for loss in (5.0, 4.0, 4.5, 4.2):  # 4.2 is better than 5.0, the only one more than 2 before it
         optimizer.validated(loss)
         assert not optimizer.swap()
@@ -51,7 +51,7 @@ def test_averages_are_those_of_torch() -> None:
     torch.manual_seed(0)
     ours, theirs = nn.Linear(3, 2), nn.Linear(3, 2)
     theirs.load_state_dict(ours.state_dict())
-    mine = AveragedSGD(ours, patience=0)
+    mine = AveragedSGD(dict(ours.named_parameters()), patience=0)
     reference = torch.optim.ASGD(theirs.parameters(), lr=0.3, lambd=0.0, t0=0)
     for step in range(5):
         for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):

@@ -196,14 +196,14 @@ def test_surrogate_by_its_formula() -> None:
     old, value, advantage, returned = (
         torch.tensor([row]) for row in ([-1.0, 9, -3, -0.4], [0.5, 9, 0, 0], [1.0, 9, 2, -1], [1.0, 9, 1, 1])
     )
-    loss = objective(targets, targets, targets, old, value, old, advantage, returned)["loss"].item()
+    arrays = (targets, targets, targets, old, value, old, advantage, returned, torch.tensor(0.0))
+    sums = objective(*arrays)
     policy = -(1.0 * 1 + 1.2 * 2 + np.exp(-0.1) * -1)  # the second ratio, e, is clipped
     squares = 0.5 * np.array([max(0.1**2, 0.3**2), 1.0, max(0.9**2, 0.9**2)])
-    assert loss == pytest.approx(policy + 0.5 * squares.sum(), rel=1e-5)
-    report = objective.report()
-    assert report["clip_fraction"] == pytest.approx(1 / 3) and report["entropy"] == 1
+    assert sums["loss"].item() == pytest.approx(policy + 0.5 * squares.sum(), rel=1e-5)
+    assert sums["clip_fraction"] == 1 and sums["entropy"] == 3
     objective.settings = replace(settings, clip_values=0.0)
-    loss = objective(targets, targets, targets, old, value, old, advantage, returned)["loss"].item()
+    loss = objective(*arrays)["loss"].item()
     assert loss == pytest.approx(policy + 0.5 * 0.5 * (0.1**2 + 1 + 0.9**2), rel=1e-5)
 
 

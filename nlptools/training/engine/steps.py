@@ -1,0 +1,192 @@
+"""One step of training: batches are collected, then the weights are updated."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nlptools import messages
+from nlptools.batches.source import BatchSource
+from nlptools.compute.backend import Backend
+from nlptools.configs import Training
+from nlptools.errors import NlptoolsError
+from nlptools.training.engine.checkpoint import Checkpoints
+from nlptools.training.engine.progress import RunProgress
+from nlptools.training.engine.schedules import learning_rate
+from nlptools.training.engine.stop import Interrupted
+from nlptools.training.engine.weights import Weights
+from nlptools.training.objective import CARRIED, Objective
+
+
+def total_steps(source: BatchSource, run: Training) -> int:
+    """Optimizer steps of the whole run: `run.steps`, or the number of steps in `run.epochs`, which may be 0."""
+    return run.steps or math.ceil(source.batches_per_epoch * run.epochs / run.accumulate)
+
+
+class Fit:
+    """The state of a run, and a single step. Use `fit` to train."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        source: BatchSource,
+        backend: Backend,
+        run: Training,
+        checkpoints: Checkpoints | None,
+        weights: Callable[[Objective, Backend], Weights] = Weights,
+    ) -> None:
+        self.objective, self.source, self.backend, self.run = objective, source, backend, run
+        self.checkpoints = checkpoints
+        self.progress = RunProgress()
+        self.weights = weights(objective, backend)
+        self.optimizer = objective.optimizer(run, self.weights)
+        self.forward = backend.compiled(objective) if run.compile else objective
+        self.batches: Iterator[Any] = iter(source)
+        self.total = total_steps(source, run)
+        self.carried: tuple[Tensor, ...] = ()  # the state after the last batch, see `Objective.continues`
+        self.facts: Mapping[str, float] = {}  # of the last batch
+        self.measured: dict[str, float] = {}  # sums of measures since the last report
+        self.targets = 0.0  # and targets
+
+    def step(self) -> dict[str, float]:
+        """One update with the gradient of the mean loss over all targets of all accumulated batches and all processes.
+
+        The update is skipped if the loss or the gradient is not finite. Returns loss, lr, grad_norm and targets.
+        """
+        begin = time.perf_counter()
+        epoch = self.source.epoch
+        with self.weights.whole():
+            batches = self._collect()
+            counts = self._counts(batches)
+            sums = self._accumulate(batches, counts)
+        self.weights.reduce()
+        self.optimizer.adjust_gradients()
+        mean = sum(sums[name] / max(1.0, count) for name, count in counts.items())
+        norm = self.weights.norm()
+        rate = self.source.rate * learning_rate(
+            self.progress.step, self.total, self.run, epoch=epoch, cuts=self.progress.cuts
+        )
+        if math.isfinite(mean) and math.isfinite(norm):
+            clip = self.run.clip
+            factors = self.objective.rates(self.source.epoch)
+            self.optimizer.step(rate, clip / norm if 0 < clip < norm else 1.0, factors)
+            self.weights.publish()
+            self.progress.bad_steps = 0
+        else:
+            self.optimizer.skip()
+            self.progress.bad_steps += 1
+        self.weights.clear()
+        targets = sum(counts.values())
+        self.progress.step += 1
+        self.progress.tokens += int(targets)
+        self.progress.seconds += time.perf_counter() - begin
+        return {"loss": mean, "lr": rate, "grad_norm": norm, "targets": targets}
+
+    def _collect(self) -> list[Any]:
+        """The batches of a step, for which the model may draw samples first. If this fails, the source is as before."""
+        before = self.source.state() if self.run.accumulate > 1 else None
+        batches = []
+        try:
+            for _ in range(self.run.accumulate):
+                self.source.collect(self.objective.model)
+                batches.append(next(self.batches))
+        except (Interrupted, NlptoolsError):
+            if before is not None:
+                self.source.restore(before)
+            raise
+        return batches
+
+    def _accumulate(self, batches: list[Any], counts: Mapping[str, float]) -> dict[str, float]:
+        """Add up the gradients of the batches. Returns the sums of their losses and measures over all processes."""
+        total = dict.fromkeys(counts, 0.0)
+        for batch in batches:
+            carried = self.carried if self.objective.continues(batch) else ()
+            outputs = self.forward(*map(self.backend.put, self.objective.arrays(batch)), *carried)
+            self.carried = tuple(value for name, value in outputs.items() if name.startswith(CARRIED))
+            loss = sum(outputs[name] / max(1.0, count) for name, count in counts.items())
+            loss.backward()
+            self.weights.collect()
+            for name, value in outputs.items():
+                if not name.startswith(CARRIED):
+                    total[name] = total.get(name, 0.0) + float(value.detach())
+        self.facts = self.objective.facts(batches[-1])
+        sums = dict(zip(total, self.backend.sum(list(total.values())), strict=True))
+        for name, value in sums.items():
+            if name not in counts:
+                self.measured[name] = self.measured.get(name, 0.0) + value
+        self.targets += sum(counts.values())
+        return sums
+
+    def report(self) -> dict[str, float]:
+        """The facts of the last batch, and the means of measures per target since the last report."""
+        means = {name: value / max(1.0, self.targets) for name, value in self.measured.items()}
+        self.measured, self.targets = {}, 0.0
+        return {**self.facts, **means}
+
+    def save(self) -> None:
+        """Write a checkpoint; all processes call this, and the main one writes."""
+        if self.checkpoints is None:
+            return
+        state = {f"random.{k}": v for k, v in self.backend.random_state().items()}
+        state.update({f"{CARRIED}{i}": tensor for i, tensor in enumerate(self.carried)})
+        record = {"progress": vars(self.progress), "source": self.source.state(), "updates": self.optimizer.steps}
+        with self.averages():
+            state.update(self.weights.gathered(self.optimizer.state()))
+            weights = {n: t for n, t in self.weights.state_dict().items() if n not in self.weights.base}
+            if self.backend.is_main:
+                self.checkpoints.save(self.progress.step, weights, state, record, self.progress.held)
+
+    @contextlib.contextmanager
+    def averages(self) -> Iterator[None]:
+        """Context in which the model has the weights that the optimizer has averaged, if it averages any."""
+        self._swap()
+        try:
+            yield
+        finally:
+            self._swap()
+
+    def _swap(self) -> None:
+        if self.optimizer.swap():
+            self.weights.publish()
+
+    def restore(self, weights: dict[str, torch.Tensor], state: dict[str, torch.Tensor], record: dict[str, Any]) -> None:
+        """Load a checkpoint. Every process does; those of rank > 0 get a new random state, derived from the checkpoint."""
+        self.weights.load(weights)
+        self.optimizer.restore(self.weights.scattered(state), int(record["updates"]))
+        self._swap()
+        self.backend.set_random_state({k[7:]: v for k, v in state.items() if k.startswith("random.")})
+        if self.backend.rank > 0:
+            self.backend.seed(self.run_seed(record))
+        count = sum(name.startswith(CARRIED) for name in state)
+        self.carried = tuple(state[f"{CARRIED}{i}"].to(self.backend.device) for i in range(count))
+        self.source.restore(record["source"])
+        self.progress = RunProgress(**record["progress"])
+        self._find_best()
+        self.batches = iter(self.source)
+
+    def _find_best(self) -> None:
+        """Forget the best validation if somebody has removed its checkpoint."""
+        progress, checkpoints = self.progress, self.checkpoints
+        if checkpoints is None or progress.best is None or checkpoints.path(progress.best_step).is_dir():
+            return
+        messages.warn(
+            f"checkpoint of step {progress.best_step}, the best so far, is missing: the next validation counts as the best"
+        )
+        progress.best, progress.best_step, progress.best_valid = None, 0, {}
+
+    def run_seed(self, record: dict[str, Any]) -> int:
+        """The seed of the other processes (dropout), whose random states are not in the checkpoint."""
+        return int(record["progress"]["step"]) * 7919
+
+    def _counts(self, batches: list[Any]) -> dict[str, float]:
+        counts: dict[str, float] = {}
+        for batch in batches:
+            for kind, count in self.objective.counts(batch).items():
+                counts[kind] = counts.get(kind, 0.0) + count
+        return dict(zip(counts, self.backend.sum(list(counts.values())), strict=True))
