@@ -79,8 +79,8 @@ def write_vectors(path: Path, words: int, dimensions: int) -> None:
     """Random vectors of many lengths in Google's layout: no newline after a record."""
     import numpy as np
 
+    from nlptools.arrays import Floats
     from nlptools.vectors.files import word2vec
-    from nlptools.vectors.rows import Floats
     from nlptools.vectors.table import Vectors
 
     class Random:

@@ -29,7 +29,7 @@ def available_threads() -> int:
     """Threads to compute with: as OMP_NUM_THREADS says, but not more than `available_cores`."""
     limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()  # of a list, the outermost level
     if limit == "1" and "TORCHELASTIC_RUN_ID" in os.environ and number("LOCAL_WORLD_SIZE", 1) > 1:
-        limit = ""  # torchrun's own default for several processes, which nobody chose
+        limit = ""  # torchrun's default for several processes, not a choice of the user
     return max(1, min(available_cores(), int(limit))) if limit.isdigit() else available_cores()
 
 

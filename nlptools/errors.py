@@ -12,7 +12,7 @@
     ├── Stopped               75   stopped early with a checkpoint saved: the same command continues
     └── BundleError           78   bad model directory, tokenizer or configuration
 
-The message is one lower-case sentence: what is wrong and what was expected. `hint` is shown on a line of its own.
+The message is one lower-case sentence that names the fault and what was expected. `hint` is shown on a separate line.
 """
 
 from __future__ import annotations

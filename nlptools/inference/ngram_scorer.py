@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nlptools import bundle
+from nlptools.arrays import Longs
 from nlptools.configs.scoring import Score
 from nlptools.corpora import token_file
 from nlptools.corpora.token_file import TextCounts
@@ -30,7 +31,7 @@ from nlptools.inference.words import (
     WordScore,
     WordScorer,
 )
-from nlptools.models.language.ngram import Longs, NGrams
+from nlptools.models.language.ngram import NGrams
 from nlptools.text.builtin import AT_WHITE_SPACE
 from nlptools.text.flat_ids import flat_ids
 from nlptools.text.unknown import UnknownTokens

@@ -15,9 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nlptools import messages
-
-Ids = NDArray[np.int32]
-Longs = NDArray[np.int64]
+from nlptools.arrays import Ints, Longs
 
 LINE_END, NOTHING, UNKNOWN = 0, 1, 2
 WINDOW = 1 << 21  # ids at a time
@@ -43,7 +41,7 @@ class BigramWords:
         """The tokens in the order of their ids."""
         return list(self.ids)
 
-    def encode(self, text: str) -> Iterator[Ids]:
+    def encode(self, text: str) -> Iterator[Ints]:
         """The ids of a text whose tokens are separated by spaces, tabs and line ends, in parts."""
         for part in _parts(text):
             tokens = split(part)
@@ -207,7 +205,7 @@ class PairCounts:
 
 
 def count(
-    windows: Iterable[Ids], packing: Packing, size: int, across_lines: bool = False, most: int = 0
+    windows: Iterable[Ints], packing: Packing, size: int, across_lines: bool = False, most: int = 0
 ) -> tuple[Longs, PairCounts]:
     """Counts of ids, (size,), and of pairs in a stream cut into windows.
 
@@ -216,7 +214,7 @@ def count(
     """
     words = np.zeros(size, np.int64)
     pairs = PairCounts(most)
-    rest: Ids = np.zeros(0, np.int32)
+    rest: Ints = np.zeros(0, np.int32)
     for ids in windows:
         words += np.bincount(ids, minlength=size)
         ids = np.concatenate([rest, ids[ids != LINE_END] if across_lines else ids])

@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nlptools import messages
+from nlptools.arrays import Doubles, Ints, Longs
 from nlptools.errors import DataError, display
 from nlptools.files.layout_names import named_layout
 from nlptools.files.line_records import csv_fields
 from nlptools.files.streams import LineBlock
 
-Longs = NDArray[np.int64]
-Doubles = NDArray[np.float64]
 # names of the two columns of nodes in a first line; a node of this name has no edge to the other
 _HEADERS = {("source", "target"), ("from", "to"), ("start", "end"), ("node1", "node2"), ("src", "dst")}
 
@@ -39,7 +38,7 @@ class Graph:
 
     names: Sequence[str]
     starts: Longs
-    targets: NDArray[np.int32]
+    targets: Ints
     weights: Doubles | None = None
 
     @cached_property
@@ -70,7 +69,7 @@ def read(blocks: Iterable[LineBlock], weighted: bool = False, directed: bool = F
     """
     ids: defaultdict[str, int] = defaultdict(None)
     ids.default_factory = ids.__len__
-    ends: list[NDArray[np.int32]] = []
+    ends: list[Ints] = []
     weights: list[Doubles] = []
     ignored = 0
     for block in blocks:

@@ -29,10 +29,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nlptools import messages
+from nlptools.arrays import Ints, Longs
 from nlptools.configs.sequences import MAX_VOCAB, MIN_COUNT, SCORINGS, THRESHOLDS
 from nlptools.errors import DataError, UsageError
 from nlptools.files.streams import LineBlock
-from nlptools.sequences.bigrams import LINE_END, UNKNOWN, WINDOW, BigramWords, Ids, Longs, Packing, count, split
+from nlptools.sequences.bigrams import LINE_END, UNKNOWN, WINDOW, BigramWords, Packing, count, split
 
 
 @dataclass(frozen=True)
@@ -153,9 +154,9 @@ class Joiner:
         words[starts] = self._joined[which]
         return _lines(words[_kept(len(ids), starts, ends)].tolist())
 
-    def windows(self, windows: Iterable[Ids], ids: Ids) -> Iterator[Ids]:
+    def windows(self, windows: Iterable[Ints], ids: Ints) -> Iterator[Ints]:
         """A stream of ids, with the words of each phrase replaced by its id in `ids` (F,)."""
-        rest: Ids = np.zeros(0, np.int32)
+        rest: Ints = np.zeros(0, np.int32)
         for window in windows:
             window = np.concatenate([rest, window])
             joined, cut = self._replace(window, ids)
@@ -163,7 +164,7 @@ class Joiner:
             yield joined
         yield rest
 
-    def _replace(self, window: Ids, ids: Ids) -> tuple[Ids, int]:
+    def _replace(self, window: Ints, ids: Ints) -> tuple[Ints, int]:
         """The beginning of `window` (T,) with phrases joined, and the place from which ids must wait for the next window."""
         starts, ends, which, cut = self._spans(window)
         joined = window.copy()
@@ -205,7 +206,7 @@ def _lines(tokens: list[str]) -> str:
 # -- learning ---------------------------------------------------------------------------------------------------------
 
 
-def _spool(windows: Iterable[Ids], stack: contextlib.ExitStack) -> IO[bytes]:
+def _spool(windows: Iterable[Ints], stack: contextlib.ExitStack) -> IO[bytes]:
     """A stream of ids in a temporary file, four bytes each, so that a text read several times need not fit in memory."""
     file = stack.enter_context(tempfile.TemporaryFile(prefix="nlptools-"))  # noqa: SIM115
     for ids in windows:
@@ -213,7 +214,7 @@ def _spool(windows: Iterable[Ids], stack: contextlib.ExitStack) -> IO[bytes]:
     return file
 
 
-def _spooled(file: IO[bytes]) -> Iterator[Ids]:
+def _spooled(file: IO[bytes]) -> Iterator[Ints]:
     """The ids in a file, in windows."""
     file.seek(0)
     while data := file.read(4 * WINDOW):
@@ -262,7 +263,7 @@ def learn_and_join(
         yield from _texts(joined, words.texts())
 
 
-def learn(windows: Iterable[Ids], words: BigramWords, rule: Rule, max_vocab: int = MAX_VOCAB) -> PhraseCounts:
+def learn(windows: Iterable[Ints], words: BigramWords, rule: Rule, max_vocab: int = MAX_VOCAB) -> PhraseCounts:
     """Count words and pairs in a stream of ids."""
     connectors = [words.ids[word] for word in rule.connectors]
     size = len(words)
@@ -280,7 +281,7 @@ def learn(windows: Iterable[Ids], words: BigramWords, rule: Rule, max_vocab: int
     return PhraseCounts(dict(words.ids), packing, counts, pairs.keys, pairs.counts, total, entries)
 
 
-def _texts(windows: Iterable[Ids], texts: Sequence[str]) -> Iterator[str]:
+def _texts(windows: Iterable[Ints], texts: Sequence[str]) -> Iterator[str]:
     """The text of a stream of ids."""
     names = np.array([*texts, ""], object)
     inside = False  # whether a line has begun

@@ -29,9 +29,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from nlptools.arrays import Doubles, Longs
 from nlptools.environment import available_threads
 from nlptools.errors import UsageError
-from nlptools.sequences.graph import Doubles, Graph, Longs
+from nlptools.sequences.graph import Graph
 
 Nodes = NDArray[np.int32]
 Flags = NDArray[np.bool_]

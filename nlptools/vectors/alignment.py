@@ -8,7 +8,7 @@ solves again.
 
 Departures from Conneau et al.: refinement searches the first REFINED words of both sides, also for r, and keeps the given
 dictionary.
-Shapes: V words, D dimensions, N candidates (the first so many words of each side), P pairs.
+Shapes: V words, D dimensions, N candidates (the first N words of each side), P pairs.
 """
 
 from __future__ import annotations
@@ -16,18 +16,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nlptools import messages
+from nlptools.arrays import Array, Doubles, Floats, Longs
 from nlptools.configs.alignment import Written
 from nlptools.errors import DataError, display
 from nlptools.metrics.metric import Evaluation
 from nlptools.vectors import bilingual, csls
 from nlptools.vectors.bilingual import Known, Pairs
-from nlptools.vectors.rows import ChangedRows, Floats, Longs, Places, VectorRows, index, scaled, unit
+from nlptools.vectors.rows import ChangedRows, Places, VectorRows, index, scaled, unit
 from nlptools.vectors.table import Vectors
 from nlptools.vectors.words import WordList
 
@@ -37,7 +36,7 @@ _MANY = 4_000_000_000  # similarities that take more than about half a minute
 STEPS = {"none": (), "unit": ("unit",), "center": ("unit", "center", "unit")}
 
 
-def procrustes(one: NDArray[np.floating[Any]], two: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+def procrustes(one: Array, two: Array) -> Doubles:
     """The orthogonal matrix W (D, D) that makes `one` W nearest to `two`; both (P, D), computed in float64.
 
     With fewer than D pairs, W is one of many solutions.
@@ -53,7 +52,7 @@ class Normalization:
     """The normalization of one language's vectors before the rotation."""
 
     def __init__(self, vectors: Vectors, how: str, restrict: int = 0) -> None:
-        """`how` is a key of STEPS; the mean is that of the first `restrict` words. Raises BundleError."""
+        """`how` is a key of STEPS; the mean is over the first `restrict` words. Raises BundleError."""
         self.steps = STEPS[how]
         self.mean = np.zeros(vectors.dimensions)
         if "center" in self.steps:
@@ -121,7 +120,7 @@ class BilingualAlignment:
 
     source: Vectors
     target: Vectors
-    rotation: NDArray[np.float64]
+    rotation: Doubles
     sides: tuple[Normalization, Normalization]
     learned: Longs
     normalize: str

@@ -2,8 +2,8 @@
 
 Files have word2vec's format (Mikolov et al. 2013, arXiv 1301.3781): four words per line, `a b c expected`, in sections
 that begin with a line `: name`; in files named `.csv`, commas separate the words. Of MSR's analogies (Mikolov, Yih and
-Zweig 2013, N13-1090), a file `NAME.questions` has the first three words and `NAME.answers` beside it the category
-(`JJ_JJR`) and the fourth; in one file, a line may have the category as a fifth word. Each category is a section. `add`
+Zweig 2013, N13-1090), `NAME.questions` has the first three words and `NAME.answers` the category (`JJ_JJR`) and the
+fourth word; in one file, a line may have the category as a fifth word. Each category is a section. `add`
 is 3CosAdd, the word nearest to b - a + c by unit vectors; `mul` is 3CosMul (Levy and Goldberg 2014, W14-1618). a, b, c
 and words that differ from them only in case are never answers, as in gensim; word2vec's compute-accuracy excludes only
 the three rows.
@@ -22,18 +22,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nlptools.arrays import Floats, Longs
 from nlptools.errors import DataError, shown
 from nlptools.files.streams import zip_blocks
 from nlptools.vectors.nearest import EPSILON
-from nlptools.vectors.rows import Floats, Longs, unit
+from nlptools.vectors.rows import unit
 from nlptools.vectors.similarity import is_csv
 from nlptools.vectors.vocabulary import EvaluationVocabulary, UnitVectors
 
 UNKNOWN, WRONG, RIGHT = -1, 0, 1
 _CATEGORY = re.compile(r"[A-Z]+_[A-Z]+")  # of MSR's analogies
-_WIDTH = 4096  # words whose scores are computed at a time
+_WIDTH = 4096  # words in a block
 _BATCH = 32  # questions, times words: 512 KiB of scores, which stay in the cache
-_COSINES = 1 << 23  # of all directions with the words of a block: 32 MiB
+_COSINES = 1 << 23  # scores of all directions with the words of a block: 32 MiB
 
 
 class Analogy(NamedTuple):
@@ -94,7 +95,7 @@ def read(path: str, errors: str = "strict") -> Questions:
 
 
 def _lines(path: str, errors: str) -> Iterator[str]:
-    """The lines of a file; of MSR's questions, each with the line of the file of answers behind it."""
+    """The lines of a file; MSR's questions are each followed by their line of the file of answers."""
     paths = [path, path.removesuffix("questions") + "answers"] if path.endswith(".questions") else [path]
     for block in zip_blocks(paths, errors):
         yield from map(" ".join, zip(*block))
@@ -139,7 +140,7 @@ def solve(
 
 
 def _hidden(vocabulary: EvaluationVocabulary, questions: Sequence[Analogy]) -> Longs:
-    """The words that are not answers because the question contains them: (question, row), int64 (N, 2), by row."""
+    """The words that cannot be answers because the question contains them: (question, row), int64 (N, 2), by row."""
     pairs = [
         (number, row)
         for number, question in enumerate(questions)

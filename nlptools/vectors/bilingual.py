@@ -1,7 +1,7 @@
 """Bilingual dictionaries: reading them, finding their words in two tables, holding parts out, ranking translations.
 
 A line has a word and its translation, separated by a tab or by spaces (the format of MUSE, Conneau et al. 2018); a word
-with several translations has several lines. Precision at k is theirs, too: the share of words with a translation among the
+with several translations has several lines. Precision at k is also from there: the share of words with a translation among the
 k best candidates, over the words that have a vector and a translation with a vector.
 """
 
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from nlptools import messages
+from nlptools.arrays import Floats, Longs
 from nlptools.errors import DataError, UsageError
 from nlptools.files import line_records, streams
 from nlptools.files.layout_names import named_layout
 from nlptools.metrics.metric import Evaluation, means
 from nlptools.vectors import csls
-from nlptools.vectors.rows import Floats, Longs
 from nlptools.vectors.table import Vectors
 
 Pairs = Sequence[tuple[str, str]]
@@ -43,7 +43,7 @@ def read_dictionary(path: str, errors: str = "strict") -> list[tuple[str, str]]:
                 f"expected a word and its translation, separated by a tab or a space; found {len(words)} fields",
                 path=path,
                 line=number,
-                hint="a tab separates words with spaces, and a comma in files whose name ends with .csv",
+                hint="a tab separates words with spaces, and a comma in files with a name in .csv",
             )
         pairs.append((words[0], words[1]))
     if not pairs:
@@ -61,7 +61,7 @@ def _words(line: str, path: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Known:
-    """The part of a dictionary whose words are in two tables.
+    """The part of a dictionary with words of two tables.
 
     Attributes:
         places: rows of source and target, int64 (P, 2), sorted, without repetitions.

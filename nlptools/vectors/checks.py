@@ -6,12 +6,12 @@ Every failed check raises a BundleError (status 78) that names the file and, if 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nlptools import messages
+from nlptools.arrays import Array
 from nlptools.errors import BundleError, display
 
 MOST_DIMENSIONS = 1 << 20
@@ -59,7 +59,7 @@ def check_room(header: Header, least_row: int, available: int, path: str) -> Non
         )
 
 
-def check_finite(rows: NDArray[Any], places: int | Sequence[int], path: str) -> None:
+def check_finite(rows: Array, places: int | Sequence[int], path: str) -> None:
     """Refuse rows (N, D) with NaN or infinity. Raises BundleError, which names the word.
 
     Args:

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from nlptools.arrays import Floats, Longs
 from nlptools.vectors.nearest import Best
-from nlptools.vectors.rows import Floats, Longs, spans
+from nlptools.vectors.rows import spans
 
 NEIGHBORS = 10  # k of Conneau et al.
 _ROWS, _COLUMNS = 1024, 8192  # 32 MiB of similarities

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nlptools import messages
+from nlptools.arrays import Doubles, Longs
 from nlptools.configs.eval_vectors import EvalVectors
 from nlptools.errors import InputError, display
 from nlptools.metrics import correlation
@@ -25,7 +26,6 @@ from nlptools.vectors import analogies, similarity
 from nlptools.vectors.analogies import Questions
 from nlptools.vectors.files import formats
 from nlptools.vectors.nearest import EPSILON
-from nlptools.vectors.rows import Doubles, Longs
 from nlptools.vectors.similarity import Pairs
 from nlptools.vectors.table import Vectors
 from nlptools.vectors.vocabulary import EvaluationVocabulary

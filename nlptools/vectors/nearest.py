@@ -20,10 +20,11 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from nlptools.arrays import Doubles, Floats, Longs
 from nlptools.errors import UsageError
 from nlptools.vectors import checks
 from nlptools.vectors.expression import Expression, parse
-from nlptools.vectors.rows import Doubles, Floats, Longs, VectorRows, scaled, unit
+from nlptools.vectors.rows import VectorRows, scaled, unit
 from nlptools.vectors.subwords import Subwords
 from nlptools.vectors.words import WordList
 
@@ -35,11 +36,11 @@ _SCORES = 1 << 19  # scores in a block: 2 MiB, the cache of a core
 _ROWS = (256, 4096)  # rows in a block: enough for a fast matrix product, few enough for the cache
 _SPARE = 2  # candidates beyond k, since float32 may order the last ones differently from float64
 _WAITING = 512  # candidates that may wait to be sorted
-_AGAIN = 1 << 20  # numbers whose scores are computed again at a time
+_AGAIN = 1 << 20  # numbers of rows that are scored again at a time
 
 
 class SearchTable(Protocol):
-    """What a search uses of `nlptools.vectors.table.Vectors`."""
+    """The part of `nlptools.vectors.table.Vectors` that a search uses."""
 
     words: WordList
     rows: VectorRows

@@ -1,8 +1,8 @@
 """Vectors as codes of a byte for every few dimensions: product quantization (Jegou et al. 2011, TPAMI 33(1)).
 
 The dimensions are split into M parts. Each part of a vector is replaced by the number of the nearest of up to 256
-centroids, which k-means finds on a sample. Lengths are stored separately, as with fastText's -qnorm: centroids are those of
-vectors of length 1, and a scale per row restores its length exactly. D need not be a multiple of M: the first D mod M parts
+centroids, which k-means finds on a sample. Lengths are stored separately, as with fastText's -qnorm: centroids are learned
+from vectors of length 1, and a scale per row restores its length exactly. D need not be a multiple of M: the first D mod M parts
 are one dimension longer.
 Shapes: V words, D dimensions, M parts, C centroids, N rows of the sample.
 """
@@ -10,20 +10,21 @@ Shapes: V words, D dimensions, M parts, C centroids, N rows of the sample.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nlptools.arrays import Array, Floats
 from nlptools.vectors import checks
-from nlptools.vectors.rows import Floats, Places, index, unit
+from nlptools.vectors.rows import Places, index, unit
 from nlptools.vectors.table import Vectors
 
 Bytes = NDArray[np.uint8]
 CENTROIDS = 256  # numbers in a byte
 _SAMPLE = 64 * CENTROIDS  # rows that the centroids are learned from
 _ROUNDS = 25
-_BLOCK = 2048  # rows whose distances to all centroids fit in the cache
+_BLOCK = 2048  # rows per block: their distances to all centroids fit in the cache
 
 
 class Product(NamedTuple):
@@ -33,9 +34,9 @@ class Product(NamedTuple):
     of `centroids`.
     """
 
-    codes: NDArray[Any]
+    codes: Array
     centroids: Floats
-    scales: NDArray[Any]
+    scales: Array
 
 
 class ProductRows:

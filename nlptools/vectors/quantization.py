@@ -14,7 +14,7 @@ from nlptools.vectors.product_quantization import Product, ProductRows
 from nlptools.vectors.rows import ArrayRows
 from nlptools.vectors.table import Vectors
 
-_SAMPLE = 200  # words whose neighbors are compared
+_SAMPLE = 200  # words of the sample for the overlap of neighbors
 
 
 class Loss(NamedTuple):

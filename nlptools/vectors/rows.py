@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nlptools.arrays import Array, Doubles, Floats, Longs
 from nlptools.vectors import checks
 
-Floats = NDArray[np.float32]
-Doubles = NDArray[np.float64]
-Longs = NDArray[np.int64]
 Places = slice | Sequence[int]  # a slice has a start and an end
 BLOCK_NUMBERS = 1 << 22  # numbers processed at a time: 16 MiB of float32
 
@@ -34,7 +31,7 @@ def index(places: Places) -> slice | list[int]:
 class ArrayRows:
     """Rows of an array, in memory or memory-mapped: float32, another float type, or int8 with a scale per row."""
 
-    def __init__(self, array: NDArray[Any], scales: Floats | None = None) -> None:
+    def __init__(self, array: Array, scales: Floats | None = None) -> None:
         self.array = array
         self.scales = scales
         self.shape: tuple[int, int] = (array.shape[0], array.shape[1])
@@ -72,14 +69,14 @@ class ChangedRows:
         return self._change(rows)
 
 
-def scaled(rows: NDArray[np.floating[Any]]) -> Doubles:
+def scaled(rows: Array) -> Doubles:
     """`rows` (N, D) at length 1, float64; rows of zeros stay zeros."""
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
     lengths[lengths == 0] = 1
     return np.asarray(rows / lengths[:, None])
 
 
-def unit(rows: NDArray[np.floating[Any]]) -> Floats:
+def unit(rows: Array) -> Floats:
     """`rows` (N, D) at length 1, float32; rows of zeros stay zeros."""
     out: Floats = np.empty(rows.shape, np.float32)
     for start, end in blocks_of(rows):
@@ -87,7 +84,7 @@ def unit(rows: NDArray[np.floating[Any]]) -> Floats:
     return out
 
 
-def blocks_of(rows: NDArray[Any]) -> Iterator[tuple[int, int]]:
+def blocks_of(rows: Array) -> Iterator[tuple[int, int]]:
     """(start, end) of blocks of rows (N, D) with up to `BLOCK_NUMBERS` numbers."""
     return spans(len(rows), max(1, BLOCK_NUMBERS // max(1, rows.shape[1])))
 

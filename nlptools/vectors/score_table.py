@@ -19,7 +19,7 @@ _Cell = tuple[str, str]  # value, coverage
 def table(models: Sequence[Sequence[EvaluationScore]]) -> list[str]:
     """The scores of several models on the same files as lines of a table: a row per score, a column per model.
 
-    Each file is followed by its different signatures, which say how its scores were computed.
+    Each file is followed by its different signatures: how its scores were computed.
     """
     if not models or not models[0]:
         return []

@@ -18,10 +18,11 @@ from typing import NamedTuple
 import numpy as np
 
 from nlptools import messages
+from nlptools.arrays import Doubles
 from nlptools.errors import DataError, display, shown
 from nlptools.files.compression import without_suffix
 from nlptools.files.streams import blocks
-from nlptools.vectors.rows import Doubles, scaled
+from nlptools.vectors.rows import scaled
 from nlptools.vectors.vocabulary import EvaluationVocabulary, UnitVectors
 
 _TAGGED = re.compile(".-[a-z]$")

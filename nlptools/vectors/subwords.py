@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from nlptools.vectors.rows import BLOCK_NUMBERS, Floats, Longs, Places, index
+from nlptools.arrays import Array, Floats, Longs
+from nlptools.vectors.rows import BLOCK_NUMBERS, Places, index
 
 END_OF_SENTENCE = "</s>"  # fastText's name for it; it has no n-grams
 _OFFSET, _PRIME = np.uint32(2166136261), np.uint32(16777619)
@@ -29,14 +28,14 @@ class Subwords:
         buckets: float32 (B, D), the rows that n-grams are hashed to.
         own: float32 (V, D), the rows of the words themselves.
         output: float32 (V, D), the context vectors of words, or None.
-        settings: the settings of fastText by their names there.
+        settings: fastText's settings, by fastText's names.
     """
 
     shortest: int
     longest: int
-    buckets: NDArray[Any]
-    own: NDArray[Any]
-    output: NDArray[Any] | None = None
+    buckets: Array
+    own: Array
+    output: Array | None = None
     settings: dict[str, float] = field(default_factory=dict)
 
     def compose(self, word: str) -> Floats | None:
@@ -47,7 +46,7 @@ class Subwords:
         return np.asarray(np.asarray(self.buckets[rows], np.float32).mean(axis=0), np.float32)
 
     def vectors(self, words: Sequence[str], places: Places) -> Floats:
-        """The vectors of `words`, whose own rows are at `places`; float32 (N, D)."""
+        """The vectors of `words` with their own rows at `places`; float32 (N, D)."""
         out = np.array(self.own[index(places)], np.float32)
         size = max(1, BLOCK_NUMBERS // (20 * out.shape[1]))
         for first in range(0, len(words), size):

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nlptools.arrays import Array, Floats
 from nlptools.errors import DataError, display
 from nlptools.files import streams
 from nlptools.vectors import checks
 from nlptools.vectors.nearest import Neighbor, neighbors
-from nlptools.vectors.rows import BLOCK_NUMBERS, ArrayRows, ChangedRows, ChosenRows, Floats, VectorRows, unit
+from nlptools.vectors.rows import BLOCK_NUMBERS, ArrayRows, ChangedRows, ChosenRows, VectorRows, unit
 from nlptools.vectors.subwords import Subwords
 from nlptools.vectors.words import WordList
 
@@ -27,15 +26,15 @@ class Vectors:
         subwords: n-grams, which give vectors to words outside the vocabulary, or None.
         counts: the frequency of each word, or None if the file does not have it.
         path: the file, for messages.
-        noun: what a row stands for, in messages: a word, or a line of a text.
-        origins: the number of each row in the file, from 0, if rows were left out; None: the rows are those of the file.
+        noun: the meaning of a row, for messages: a word, or a line of a text.
+        origins: the number of each row in the file, from 0, if rows were left out; None: all rows of the file.
         factors: 1 / length of the first rows, cached by a search.
     """
 
     def __init__(
         self,
         words: WordList | Iterable[str],
-        rows: VectorRows | NDArray[Any],
+        rows: VectorRows | Array,
         *,
         subwords: Subwords | None = None,
         counts: Sequence[int] | None = None,
@@ -119,7 +118,7 @@ class Vectors:
         return [answer.neighbors for answer in neighbors(self, queries, k, method=method, restrict=restrict)]
 
 
-def named_rows(array: NDArray[Any], path: str, lines: str | None = None, errors: str = "strict") -> Vectors:
+def named_rows(array: Array, path: str, lines: str | None = None, errors: str = "strict") -> Vectors:
     """The rows (N, D) of an array; their words are the lines of the text file `lines`, or numbers from 0.
 
     Raises:
@@ -160,6 +159,6 @@ def first_words(vectors: Vectors, count: int = 0) -> Vectors:
 
 
 def normalized(vectors: Vectors) -> Vectors:
-    """The same words with vectors of length 1, without n-grams, whose sums would have other lengths."""
+    """The same words with vectors of length 1; without n-grams, since sums of their vectors have other lengths."""
     rows = ChangedRows(vectors.rows, unit, vectors.path)
     return Vectors(vectors.words, rows, counts=vectors.counts, path=vectors.path)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nlptools.vectors.rows import Floats, Longs
+from nlptools.arrays import Floats, Longs
 from nlptools.vectors.table import Vectors
 
 
@@ -47,7 +47,7 @@ class EvaluationVocabulary:
 
 
 class UnitVectors:
-    """Numbered vectors of words, each word once. With `subwords`, words outside the vocabulary may have one, too."""
+    """Numbered vectors of words, each word once. With `subwords`, words outside the vocabulary may also have one."""
 
     def __init__(self, vocabulary: EvaluationVocabulary, *, subwords: bool = False) -> None:
         self.vocabulary = vocabulary

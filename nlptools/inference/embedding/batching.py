@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nlptools.arrays import Array
 from nlptools.configs.embed import Embed
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.layers.packed import EqualLengths
@@ -22,8 +23,6 @@ from nlptools.text.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from nlptools.bundle import Bundle
     from nlptools.inference.embedding.sentence_steps import SentenceSteps
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nlptools import messages
+from nlptools.arrays import Array, Floats, Longs
 from nlptools.configs.embed import Embed, EmbedWords
 from nlptools.configs.vectors import FOREIGN, SUFFIXES
 from nlptools.errors import DataError, UsageError, display
@@ -38,7 +39,7 @@ from nlptools.inference.embedding.contract import Units
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.vectors.files import directory, formats
-from nlptools.vectors.rows import Floats, unit
+from nlptools.vectors.rows import unit
 from nlptools.vectors.table import Vectors
 
 SMOOTH = 1e-3  # the a of Arora et al.
@@ -47,8 +48,6 @@ _DRAWN = 10  # words of a random line, where there is no text
 _BLOCK = 256  # lines summed at a time: their sums stay in the cache
 _ROWS = 1 << 24  # maximum size of the table of cached rows, in numbers
 
-Array = np.ndarray[Any, Any]
-Longs = np.ndarray[Any, np.dtype[np.int64]]
 Weigh = Callable[[str, int], float]  # (word, its row in the file, or -1 if computed from n-grams) -> weight
 
 

@@ -26,12 +26,13 @@ from typing import NamedTuple
 import numpy as np
 
 from nlptools import messages
+from nlptools.arrays import Floats, Longs
 from nlptools.errors import DataError, shown
 from nlptools.files import streams
 from nlptools.files.prefetch import mapped
 from nlptools.files.streams import LineWriter
 from nlptools.models.language.arpa_lines import NEVER, ArpaLines
-from nlptools.models.language.ngram import SPECIAL, Floats, Level, Longs, NGramConfig, NGrams
+from nlptools.models.language.ngram import SPECIAL, Level, NGramConfig, NGrams
 from nlptools.text.vocab import Vocab
 
 _ROWS = 1 << 15  # n-grams written at a time: their bytes fit in a cache

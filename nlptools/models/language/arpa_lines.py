@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nlptools.models.language.ngram import Floats, Longs, NGrams
+from nlptools.arrays import Floats, Longs
+from nlptools.models.language.ngram import NGrams
 
 Cells = NDArray[np.uint64]
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Longs = NDArray[np.int64]
-Floats = NDArray[np.float32]
+from nlptools.arrays import Array, Floats, Longs
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # an odd number without pattern (Knuth's multiplicative hashing)
 _HALF = np.uint64(32)
@@ -31,7 +28,7 @@ class KeyTable:
         self._keys, self._values, self._size = keys, values, len(keys) * 5 // 3 + 1
         self._hashed = hashed and len(keys) < 1 << 31
         self._searches_left = len(keys) // 2
-        self._records: NDArray[Any] | None = None
+        self._records: Array | None = None
         self._lock = threading.Lock()
 
     @property
@@ -72,7 +69,7 @@ class KeyTable:
         number[ranks] = np.cumsum(is_first) - 1
         return places.take(number), values.take(number)
 
-    def _probed(self, table: NDArray[Any], wanted: Longs) -> tuple[Longs, Floats]:
+    def _probed(self, table: Array, wanted: Longs) -> tuple[Longs, Floats]:
         slots = self._first_slots(wanted)
         records = table.take(slots)
         left = np.flatnonzero((records["key"] != wanted) & (records["place"] >= 0))
@@ -87,7 +84,7 @@ class KeyTable:
         slots: Longs = ((mixed * np.uint64(self._size)) >> _HALF).view(np.int64)
         return slots
 
-    def _built(self) -> NDArray[Any]:
+    def _built(self) -> Array:
         """Fill slots: of the keys that meet in an empty one, the last stays, the others move on."""
         table = np.full(self._size, _EMPTY)
         for start in range(0, len(self._keys), _TOGETHER):

@@ -20,6 +20,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from nlptools.arrays import Array, Floats, Longs
 from nlptools.corpora.columns import Column, in_memory
 from nlptools.environment import available_threads
 from nlptools.errors import BundleError
@@ -32,9 +33,6 @@ LONGEST = 100  # words of an n-gram
 
 # tokens that are looked up at a time: in hash tables, and in sorted tables, which favours many
 _IN_CACHE, _SORTED = 1 << 15, 1 << 19
-
-Longs = NDArray[np.int64]
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +114,7 @@ class NGrams:
         self.levels = list(levels)
 
     @classmethod
-    def from_arrays(cls, config: NGramConfig, arrays: Mapping[str, NDArray[Any]]) -> NGrams:
+    def from_arrays(cls, config: NGramConfig, arrays: Mapping[str, Array]) -> NGrams:
         """The model in the arrays that `arrays` has written. Raises BundleError if they are not such arrays."""
         levels: list[Level] = []
         for n in range(1, config.order + 1):
@@ -129,9 +127,9 @@ class NGrams:
             raise BundleError("model.safetensors holds more than an n-gram model of this order")
         return cls(config, levels)
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, Array]:
         """All tables, by name, for a file."""
-        out: dict[str, NDArray[Any]] = {}
+        out: dict[str, Array] = {}
         for n, level in enumerate(self.levels, 1):
             out |= {f"keys.{n}": level.keys, f"log_probs.{n}": level.log_probs}
             if level.backoffs is not None:
@@ -234,7 +232,7 @@ class NGrams:
         return out
 
 
-def _fits(keys: NDArray[Any], numbers: Sequence[NDArray[Any] | None], n: int, V: int, contexts: int) -> bool:
+def _fits(keys: Array, numbers: Sequence[Array | None], n: int, V: int, contexts: int) -> bool:
     """Whether arrays are the table of n-grams above one of `contexts` shorter ones."""
     return (
         keys.dtype == np.int64

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from nlptools.arrays import Floats, Longs
 from nlptools.models.language.alignment import TokenAlignment
-from nlptools.models.language.ngram import Floats, Longs, Matches, NGramConfig, NGrams
+from nlptools.models.language.ngram import Matches, NGramConfig, NGrams
 
 _LN10 = math.log(10)
 

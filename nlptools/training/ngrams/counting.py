@@ -11,18 +11,17 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nlptools.arrays import Array, Longs
 from nlptools.corpora.columns import Column
 from nlptools.files.prefetch import mapped
-from nlptools.models.language.ngram import Longs, NGramConfig
+from nlptools.models.language.ngram import NGramConfig
 from nlptools.training.ngrams import places
 from nlptools.training.ngrams.places import NGramPlaces
 
-Numbers = NDArray[Any] | Column  # in memory or in a file
+Numbers = Array | Column  # in memory or in a file
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +70,7 @@ def count(ids: Longs, config: NGramConfig, lead: int = 0, threads: int = 1) -> l
     return levels
 
 
-def _joined(parts: Sequence[NGramPlaces], index: NDArray[Any], V: int, threads: int) -> tuple[Longs, Longs, Longs]:
+def _joined(parts: Sequence[NGramPlaces], index: Array, V: int, threads: int) -> tuple[Longs, Longs, Longs]:
     """Keys, counts and suffixes of the n-grams of all parts; `index` (T,) has those of one word less and gets these."""
     G = 0
     for part in parts:

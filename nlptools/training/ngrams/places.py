@@ -10,12 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nlptools.arrays import Array, Ints, Longs
 from nlptools.models.language.key_table import rising_order
-from nlptools.models.language.ngram import Longs
-
-Ids = NDArray[np.int32]
 
 _PLACES = 1 << 16  # of a part, about, but all places of one word are in one part
 
@@ -32,12 +29,12 @@ class NGramPlaces:
         start, contexts: how many n-grams earlier parts have, and how many shorter ones; 0 for words.
     """
 
-    def __init__(self, places: NDArray[Any], words: NDArray[Any]) -> None:
+    def __init__(self, places: Array, words: Array) -> None:
         self.places, self.index = places, words
         self.keys = self.counts = self.firsts = np.zeros(0, np.int64)
         self.start = self.contexts = 0
 
-    def extend(self, n: int, words: Ids, V: int, bos: int, lead: int) -> None:
+    def extend(self, n: int, words: Ints, V: int, bos: int, lead: int) -> None:
         """Sort by n-grams of `n` words, those of n - 1 words having been sorted.
 
         Args:
@@ -61,7 +58,7 @@ class NGramPlaces:
             np.subtract.at(self.counts, self.index[places <= lead - n], 1)
 
 
-def divided(words: Ids, bos: int, V: int) -> list[NGramPlaces]:
+def divided(words: Ints, bos: int, V: int) -> list[NGramPlaces]:
     """All places of a text that have a word after them in their sentence, see `NGramPlaces.extend`, by words."""
     part_of = np.cumsum(np.bincount(words, minlength=V)) // _PLACES
     part_of = part_of.astype(np.uint16 if part_of[-1] < 1 << 16 else np.int64)  # np.argsort counts the former
@@ -77,7 +74,7 @@ def smallest_type(size: int) -> type[np.signedinteger[Any]]:
     return np.int32 if size < 1 << 31 else np.int64
 
 
-def _repeated(rising: NDArray[Any]) -> Longs:
+def _repeated(rising: Array) -> Longs:
     """The places in a sorted array of the numbers that it has more than once."""
     same = np.zeros(len(rising) + 1, np.bool_)
     np.equal(rising[1:], rising[:-1], out=same[1:-1])

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
+from nlptools.arrays import Longs
 from nlptools.corpora.columns import Column, ColumnWriter, pieces
 from nlptools.errors import BundleError
-from nlptools.models.language.ngram import Longs, NGramConfig
+from nlptools.models.language.ngram import NGramConfig
 from nlptools.training.ngrams.counting import CountedLevel, Numbers, below_starts
 
 _TOGETHER = 32  # runs merged at a time

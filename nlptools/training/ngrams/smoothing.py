@@ -18,12 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nlptools import messages
+from nlptools.arrays import Array, Doubles, Floats, Ints, Longs
 from nlptools.corpora.columns import ColumnWriter, pieces
 from nlptools.files.prefetch import mapped
-from nlptools.models.language.ngram import Level, Longs, NGramConfig, NGrams
+from nlptools.models.language.ngram import Level, NGramConfig, NGrams
 from nlptools.training.ngrams.counting import CountedLevel, NGramSpan, spans
-
-Doubles = NDArray[np.float64]
 
 _FALLBACK = (0.5, 1.0, 1.5)  # discounts for n-grams that occur once, twice, more often
 _ROWS = 1 << 17  # n-grams that a thread smooths at a time
@@ -124,8 +123,8 @@ class _Rows(NamedTuple):
 
     start: int
     keys: Longs
-    log_probs: NDArray[np.float32]
-    backoffs: NDArray[np.float32]
+    log_probs: Floats
+    backoffs: Floats
     probabilities: Doubles
     stay: NDArray[np.bool_] | slice
 
@@ -175,16 +174,16 @@ class _Counts:
 
     def __init__(self, levels: Sequence[CountedLevel], n: int, config: NGramConfig, adjusts: bool) -> None:
         self._level, self.n, self._bos = levels[n - 1], n, config.bos
-        self._different: NDArray[np.int32] | None = None
+        self._different: Ints | None = None
         if adjusts and n < len(levels):
             self._different = np.zeros(len(self._level), np.int32)
             for some in pieces(levels[n].suffixes):
                 np.add.at(self._different, some, np.int32(1))  # a plain 1 is 30 times slower
 
-    def __call__(self, start: int, end: int) -> NDArray[np.integer[Any]]:
+    def __call__(self, start: int, end: int) -> Array:
         """The counts of some n-grams."""
         given = self._level.counts if self._different is None else self._different
-        counts: NDArray[np.integer[Any]] = np.array(given[start:end])
+        counts: Array = np.array(given[start:end])
         low, high = (min(max(place, start), end) for place in self._level.starts)
         if self.n == 1:
             counts[low - start : high - start] = 0  # <s> by itself is never predicted
@@ -220,25 +219,25 @@ class _List:
     """An array in memory that grows, as a `ColumnWriter`."""
 
     def __init__(self, name: str, dtype: Any) -> None:
-        self._parts: list[NDArray[Any]] = [np.empty(0, dtype)]
+        self._parts: list[Array] = [np.empty(0, dtype)]
 
-    def append(self, numbers: NDArray[Any]) -> None:
+    def append(self, numbers: Array) -> None:
         self._parts.append(numbers)
 
-    def close(self) -> NDArray[Any]:
+    def close(self) -> Array:
         out = np.concatenate(self._parts)
         self._parts = []
         return out
 
 
-def log10(values: NDArray[Any]) -> NDArray[np.float32]:
+def log10(values: Array) -> Floats:
     """The logarithms, -inf for 0."""
     with np.errstate(divide="ignore"):
-        out: NDArray[np.float32] = np.log10(values).astype(np.float32)
+        out: Floats = np.log10(values).astype(np.float32)
     return out
 
 
-def sums(values: NDArray[Any], contexts: Longs, C: int) -> Doubles:
+def sums(values: Array, contexts: Longs, C: int) -> Doubles:
     """Sums (C,) over the n-grams of each context."""
     out: Doubles = np.bincount(contexts, weights=values, minlength=C).astype(np.float64)
     return out

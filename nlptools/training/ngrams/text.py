@@ -9,21 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nlptools.arrays import Ints, Longs
 from nlptools.corpora import text_lines, token_file
 from nlptools.corpora.columns import Column, ColumnWriter, pieces
 from nlptools.corpora.token_file import TextCounts
 from nlptools.errors import DataError
 from nlptools.files.streams import LineBlock
-from nlptools.models.language.ngram import SPECIAL, Longs, NGramConfig
+from nlptools.models.language.ngram import SPECIAL, NGramConfig
 from nlptools.text import documents
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.text.unknown import UnknownTokens
 from nlptools.text.vocab import Vocab
 
-Ids = NDArray[np.int32]
 _DIGESTED = 1 << 20  # ids at a time
 
 
@@ -40,7 +39,7 @@ class CountedText:
     tokenizer: Tokenizer
     eos: int
     counts: TextCounts
-    _ids: Ids | Column
+    _ids: Ints | Column
     _places: Longs | None = None  # the final id of each id
 
     def __len__(self) -> int:
@@ -126,11 +125,11 @@ def encoded(
 
 
 class _Collected:
-    """Ids in memory, and in the file `path` once there are more than `most`."""
+    """Ints in memory, and in the file `path` once there are more than `most`."""
 
     def __init__(self, path: Path, most: int) -> None:
         self._path, self._most = path, most
-        self._parts: list[Ids] = []
+        self._parts: list[Ints] = []
         self._held = 0
         self._writer: ColumnWriter | None = None
 
@@ -146,7 +145,7 @@ class _Collected:
             self._writer.append(part)
         self._parts, self._held = [], 0
 
-    def close(self) -> Ids | Column:
+    def close(self) -> Ints | Column:
         if self._writer is None:
             return np.concatenate([np.zeros(0, np.int32), *self._parts])
         self._flush()
@@ -162,7 +161,7 @@ def _growing(tokenizer: Tokenizer, document: str) -> NamedTokenizer:
     return NamedTokenizer(tokenizer.kind, vocab, tokenizer.lowercase)
 
 
-def _sorted(tokens: Sequence[str], ids: Ids | Column) -> tuple[Longs, Vocab]:
+def _sorted(tokens: Sequence[str], ids: Ints | Column) -> tuple[Longs, Vocab]:
     """The new ids of `tokens`, the most frequent first after the special ones, and the vocabulary in this order."""
     counts = np.zeros(len(tokens), np.int64)
     for piece in pieces(ids):

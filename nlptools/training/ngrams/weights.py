@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from nlptools.arrays import Doubles, Longs
 from nlptools.corpora.columns import in_memory
-from nlptools.models.language.ngram import Level, Longs, NGramConfig, NGrams
+from nlptools.models.language.ngram import Level, NGramConfig, NGrams
 from nlptools.training.ngrams.counting import CountedLevel, spans
-from nlptools.training.ngrams.smoothing import Doubles, sums
+from nlptools.training.ngrams.smoothing import sums
 
 _ROUNDS, _CHANGE = 200, 1e-4
 

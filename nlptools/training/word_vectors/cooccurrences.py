@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
+from nlptools.arrays import Array, Floats
 from nlptools.errors import DataError, StreamError, UsageError, reason
 from nlptools.training.word_vectors.processes import deal
 
 Keys = np.ndarray[Any, np.dtype[np.uint64]]
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 PAIR = np.dtype([("row", "<i4"), ("column", "<i4"), ("count", "<f4")])
 _BLOCK = 1 << 16  # tokens processed at a time
@@ -41,12 +41,12 @@ class Cooccurrences:
             count is also that of (column, row); otherwise column is the word to the left of row.
     """
 
-    pairs: np.ndarray[Any, Any]
+    pairs: Array
     symmetric: bool
 
 
 def count(
-    ids: np.ndarray[Any, Any],
+    ids: Array,
     words: int,
     path: Path,
     *,
@@ -129,9 +129,7 @@ class _Scrambling:
         return keys // self.words, keys % self.words
 
 
-def _occurrences(
-    ids: np.ndarray[Any, Any], start: int, window: int, symmetric: bool, scrambling: _Scrambling, end: int
-) -> Keys:
+def _occurrences(ids: Array, start: int, window: int, symmetric: bool, scrambling: _Scrambling, end: int) -> Keys:
     """For each pair of tokens whose right one is in `start` to `end`: its key, and its distance - 1 in the low bits."""
     result = np.empty((end - start) * window, np.uint64)
     filled = 0

@@ -1,15 +1,15 @@
-"""Vectors written as they are computed, before their number is known: `.npy`, JSON lines, TSV, word2vec's text.
+"""Writes vectors while they are computed, before their number is known: `.npy`, JSON lines, TSV, word2vec's text.
 
-npy: in a file, the header has room for any number of rows and is completed at the end: one array, which can be mapped, with
-its lines in `NAME.vocab.tsv` beside it. Standard output that is a file is completed too, without lines beside it. A pipe, a
-compressed file and a file that is appended to cannot be completed: they get a whole array for each part that is written,
-which `nlptools.vectors.files.npy` reads as one.
+npy: in a file, the header has room for any number of rows and is completed at the end. The file is then one array, which can be
+mapped, and its lines are in `NAME.vocab.tsv`. Standard output that is a file is also completed, but gets no file of lines. A
+pipe, a compressed file and a file that is appended to cannot be completed: they get a whole array for each written part.
+`nlptools.vectors.files.npy` reads these as one array.
 
 jsonl: {"text": ..., "embedding": [...]} per line. tsv: the text, escaped, then the numbers, separated by tabs. Numbers of
 these and of word2vec have eight significant digits if these give the same float32 again, else nine; float16 has four or
 five.
 
-word2vec: a line `V D`, completed as the header of npy; where that is impossible, all lines wait in a temporary file until V
+word2vec: a line `V D`, completed like the header of npy; where that is impossible, a temporary file holds all lines until V
 is known. Spaces in a text are written as `_`, since a space ends the word for other readers; such texts are counted.
 """
 
@@ -26,9 +26,9 @@ from collections.abc import Callable, Sequence
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nlptools import messages
+from nlptools.arrays import Array
 from nlptools.configs.vectors import STREAMED
 from nlptools.errors import BundleError, StreamError, UsageError, display, reason
 from nlptools.files.line_records import escape
@@ -55,7 +55,7 @@ _LINES: dict[str, tuple[str, Callable[[str, str], str]]] = {
 
 
 class _Rewritable(LineWriter):
-    """An output whose first bytes can be rewritten, if it is a file that is neither compressed nor appended to.
+    """An output. Its first bytes can be rewritten if it is a file that is neither compressed nor appended to.
 
     Attributes:
         rewinds: whether they can be.
@@ -77,7 +77,7 @@ class _Rewritable(LineWriter):
             self._refuse(error)
 
     def is_file(self) -> bool:
-        """Whether this is an uncompressed file under a name of its own."""
+        """Whether this is a named, uncompressed file."""
         return self.rewinds and self._final is not None
 
     def rewrite(self, data: bytes) -> None:
@@ -114,7 +114,7 @@ class ArrayWriter:
             dimensions: D, also for an output without any vector.
             dtype: "float32" or "float16", which has fewer digits in text.
             line_buffered: write every line by itself.
-            keep_lines: whether to write the lines of `NAME.npy` beside it.
+            keep_lines: whether to write the lines of `NAME.npy` to `NAME.vocab.tsv`.
 
         Raises:
             UsageError: no such format or type.
@@ -140,7 +140,7 @@ class ArrayWriter:
                 self._spool = stack.enter_context(tempfile.TemporaryFile())
             self._files = stack.pop_all()
 
-    def write(self, vectors: NDArray[Any], lines: Sequence[str]) -> None:
+    def write(self, vectors: Array, lines: Sequence[str]) -> None:
         """Write vectors (N, D) and their N texts, and flush.
 
         Raises:
@@ -170,7 +170,7 @@ class ArrayWriter:
             while data := self._spool.read(1 << 20):
                 self._out.write(data)
 
-    def _write_part(self, rows: NDArray[Any], lines: Sequence[str]) -> None:
+    def _write_part(self, rows: Array, lines: Sequence[str]) -> None:
         if self.format == "npy":
             if not self._out.rewinds:
                 self._out.write(matrix_header(len(rows), self.dimensions, self.dtype))
@@ -185,7 +185,7 @@ class ArrayWriter:
                 self._keep(text)
         self.rows += len(rows)
 
-    def _text(self, rows: NDArray[Any], lines: Sequence[str]) -> str:
+    def _text(self, rows: Array, lines: Sequence[str]) -> str:
         separator, line_of = _LINES[self.format]
         if self.format == "word2vec":
             self._spaced += sum(" " in line for line in lines)
@@ -206,7 +206,7 @@ class ArrayWriter:
         except OSError as error:
             raise StreamError(f"{display(tempfile.gettempdir())}: write failed: {reason(error)}") from None
 
-    def _check_finite(self, rows: NDArray[Any]) -> None:
+    def _check_finite(self, rows: Array) -> None:
         fine = np.isfinite(rows).all(axis=1)
         if not fine.all():
             number = self.rows + int(np.flatnonzero(~fine)[0]) + 1

@@ -6,14 +6,13 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from nlptools.vectors.rows import Floats
+from nlptools.arrays import Array, Floats
 
 _DIGITS = {"float32": (8, 9), "float16": (4, 5)}  # enough for most numbers, enough for all
 
 
-def decimals(values: NDArray[Any], digits: tuple[int, int] | None = None) -> list[str]:
+def decimals(values: Array, digits: tuple[int, int] | None = None) -> list[str]:
     """The numbers of an array of float32 or float16, flattened, as text.
 
     Args:
@@ -33,7 +32,7 @@ def decimals(values: NDArray[Any], digits: tuple[int, int] | None = None) -> lis
     return fields
 
 
-def rows_of_decimals(rows: NDArray[Any], separator: str, digits: tuple[int, int] | None = None) -> list[str]:
+def rows_of_decimals(rows: Array, separator: str, digits: tuple[int, int] | None = None) -> list[str]:
     """The numbers of each row (N, D), separated by `separator`; see `decimals`."""
     fields, width = decimals(rows, digits), rows.shape[1]
     return [separator.join(fields[i * width : (i + 1) * width]) for i in range(len(rows))]

@@ -2,10 +2,10 @@
 
 `config.json` has the kind, format version, counts, dimensions, type of numbers and n-grams; `manifest.json`, written last,
 the size and SHA-256 of each file. `vectors.npy` and `vocab.tsv` are as `nlptools.vectors.files.npy` describes. int8 vectors
-have one factor per row in `scales.npy`. Product quantization has codes in `vectors.npy`, a byte per part, which name rows of
+have one factor per row in `scales.npy`. Product quantization has codes in `vectors.npy`, a byte per part: the row of
 `centroids.npy` (256, D) in the columns of that part; and `scales.npy`. Vectors with n-grams have `word_rows.npy`,
-`subwords.npy` and, if known, `output.npy`. Arrays are mapped when they are read, which takes no time whatever their size;
-sizes are compared with the manifest, SHA-256 sums are not.
+`subwords.npy` and, if known, `output.npy`. Arrays are mapped when they are read, which takes no time, however large they are.
+Sizes are compared with the manifest, SHA-256 sums are not.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nlptools.arrays import Array, Floats
 from nlptools.errors import BundleError, InputError, display
 from nlptools.files import atomic, whole_directory
 from nlptools.files.artifacts import MANIFEST, read_json, write_manifest
@@ -24,7 +24,7 @@ from nlptools.files.streams import LineWriter
 from nlptools.vectors import checks
 from nlptools.vectors.files.npy import load_array, read_words, write_array, write_words
 from nlptools.vectors.product_quantization import CENTROIDS, Product, ProductRows
-from nlptools.vectors.rows import ArrayRows, Floats, VectorRows
+from nlptools.vectors.rows import ArrayRows, VectorRows
 from nlptools.vectors.subwords import Subwords
 from nlptools.vectors.table import Vectors
 
@@ -36,7 +36,7 @@ _EXTRA = {"buckets": "subwords.npy", "own": "word_rows.npy", "output": "output.n
 class Quantized(NamedTuple):
     """int8 rows (V, D) and float32 scales (V,); row times scale is about the vector."""
 
-    rows: NDArray[Any]
+    rows: Array
     scales: Floats
 
 
@@ -121,7 +121,7 @@ def holds_vectors(path: Path) -> bool:
 
 
 def save(vectors: Vectors, path: str, *, force: bool = False, quantized: Quantized | Product | None = None) -> None:
-    """Write a directory, whole or not at all; the vectors as they are, or `quantized`.
+    """Write a directory, whole or not at all; the vectors unchanged, or `quantized`.
 
     Raises:
         OutputError: see `check_target`.
@@ -138,7 +138,7 @@ def write_files(
     """Write the files into an existing directory, the manifest last. Raises OutputError, StreamError."""
     shape = (len(vectors), vectors.dimensions)
     config: dict[str, Any] = {"kind": "vectors", "format": _FORMAT, "words": shape[0], "dimensions": shape[1]}
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, Array] = {}
     if isinstance(quantized, Product):
         config["quantized"] = "pq"
         arrays = {"vectors.npy": quantized.codes, "scales.npy": quantized.scales, "centroids.npy": quantized.centroids}

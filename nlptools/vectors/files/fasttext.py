@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nlptools.arrays import Array, Floats
 from nlptools.errors import UsageError
 from nlptools.files.streams import LineWriter
 from nlptools.vectors import checks
 from nlptools.vectors.files.word2vec import map_file
-from nlptools.vectors.rows import Floats, Places
+from nlptools.vectors.rows import Places
 from nlptools.vectors.subwords import Subwords
 from nlptools.vectors.table import Vectors
 from nlptools.vectors.words import WordList
@@ -67,7 +67,7 @@ class _Reader:
         self.at += size
         return struct.unpack_from("<" + form, self.data, self.at - size)
 
-    def matrix(self, name: str) -> NDArray[Any]:
+    def matrix(self, name: str) -> Array:
         """A dense matrix, mapped."""
         if self.unpack("B")[0]:
             self.refuse(f"the {name} matrix is quantized (.ftz): only dense models are read")
@@ -106,7 +106,7 @@ def read(path: str, errors: str = "strict") -> Vectors:
             f"an input matrix of {matrix.shape[0]:,} x {matrix.shape[1]:,} for {len(words):,} words, "
             f"{settings['bucket']:,} buckets and {settings['dim']} dimensions"
         )
-    output: NDArray[Any] | None = reader.matrix("output")
+    output: Array | None = reader.matrix("output")
     if reader.at != len(reader.data):
         reader.refuse(f"{len(reader.data) - reader.at:,} bytes too many at the end")
     if settings["model"] == _SUPERVISED or (output is not None and output.shape != (len(words), settings["dim"])):
@@ -185,7 +185,7 @@ def _write(vectors: Vectors, out: LineWriter) -> None:
 
 
 def _settings(vectors: Vectors, bucket: int) -> dict[str, float]:
-    """fastText's settings, by its names, as far as they are known."""
+    """The known settings of fastText, by fastText's names."""
     subwords = vectors.subwords
     known = subwords.settings if subwords is not None else {}
     settings = {**_DEFAULTS, **known, "dim": vectors.dimensions, "bucket": bucket}

@@ -1,4 +1,4 @@
-"""Reading, writing and converting word vectors in all formats: which one a path means, and its code."""
+"""Reads, writes and converts word vectors in all formats."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
 from nlptools import messages
+from nlptools.arrays import Array
 from nlptools.configs.vectors import FOREIGN, FORMATS, NAMES, Convert
 from nlptools.errors import OutputError, UsageError, display
 from nlptools.files import compression, streams
@@ -24,7 +23,7 @@ from nlptools.vectors.table import Vectors, first_words, named_rows, normalized
 
 
 def codec(name: str) -> Any:
-    """The code that reads and writes a format: a module, or an object in one. Raises UsageError if there is none.
+    """The code that reads and writes a format: a module, or an object in a module. Raises UsageError for an unknown format.
 
     It has `read(path, errors)` and `save(vectors, path, force=False)`; `read` of a format that pipes have also takes an
     open stream, as `opened`.
@@ -94,7 +93,7 @@ def load(
         format: a name in `nlptools.configs.vectors.FORMATS`; None: by the name of the file (`source_format`), or the
             first byte of standard input or a pipe.
         errors: treatment of words that are not UTF-8: "strict", "replace", "ignore".
-        lines: a text file, whose lines are the words of an array (npy).
+        lines: a text file with the words of an array (npy), one per line.
 
     Raises:
         InputError: no such file.
@@ -107,7 +106,7 @@ def load(
     if not isinstance(result, Vectors):
         return named_rows(result, name, lines, errors)
     if lines is not None:
-        raise UsageError(f"{display(name)}: --lines is for arrays (npy), and this file has words of its own")
+        raise UsageError(f"{display(name)}: --lines is for arrays (npy), and this file has its own words")
     return result
 
 
@@ -120,10 +119,10 @@ def load_to_search(path: str, format: str | None = None, errors: str = "strict",
 
 def contents(
     path: str, format: str | None = None, errors: str = "strict", *, types: str = "f", bare: bool = False
-) -> Vectors | NDArray[Any]:
+) -> Vectors | Array:
     """Words and vectors as `load` returns them; or an array (N, D) of `types`, from npy in a stream or without its words.
 
-    `bare`: read npy without the words beside it. Raises as `load` does.
+    `bare`: read npy without its words. Raises as `load` does.
     """
     if format in (None, "npy") and is_nameless(path):
         opened = streams.open_bytes(path)
@@ -166,11 +165,11 @@ def check_target(target: str, kind: str, force: bool, *, lines_beside: bool = Tr
     """Check, before anything is read, that vectors can be written.
 
     Args:
-        lines_beside: whether npy gets a second file, of its words or lines.
+        lines_beside: whether npy gets a second file with its words or lines.
         streamed: the vectors are written by `array_writer`, which needs no second file.
 
     Raises:
-        UsageError: a terminal for a binary format, standard output for one that needs names of files.
+        UsageError: a binary format for a terminal, or a format of several files for standard output.
         OutputError: a file exists and `force` is not set, or there is no such directory.
     """
     check_standard_output(target, kind, streamed=streamed)
@@ -207,7 +206,7 @@ def convert(
 ) -> None:
     """Read `source` and write `target`: `nlptools convert`.
 
-    `given`: reads `source` in place of `load`, where it is no file of vectors.
+    `given`: reads `source` instead of `load` if it is no file of vectors.
 
     Raises:
         UsageError: options that exclude each other.

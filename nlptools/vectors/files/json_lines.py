@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from nlptools import messages
+from nlptools.arrays import Floats
 from nlptools.errors import BundleError, DataError, display
 from nlptools.files import streams
 from nlptools.files.line_records import parse_json_object
 from nlptools.vectors import checks
 from nlptools.vectors.files.array_writer import ArrayWriter
-from nlptools.vectors.rows import Floats
 from nlptools.vectors.table import Vectors
 
 _CHUNK = 1 << 22  # bytes read at a time

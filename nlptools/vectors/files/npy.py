@@ -1,7 +1,7 @@
-"""NumPy's `.npy`: an array of vectors, with its words in a text file beside it.
+"""NumPy's `.npy`: an array of vectors, with its words in a second file of text.
 
 `NAME.npy` has its words in `NAME.vocab.tsv`: per line a word, or a word, a tab and a count. An array in a file is mapped,
-which takes no time whatever its size. From pipes and compressed files, arrays one after the other, as `nlptools embed`
+which takes no time, however large it is. From pipes and compressed files, arrays one after the other, as `nlptools embed`
 writes them, are read as one array in memory; nothing is allocated from what a header claims.
 """
 
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nlptools.arrays import Array
 from nlptools.errors import BundleError, InputError, display, reason
 from nlptools.files import compression, line_records, streams
 from nlptools.files.line_records import escape
@@ -50,7 +50,7 @@ def words_beside(path: str) -> str:
     return str(Path(path).with_suffix(".vocab.tsv"))
 
 
-def load_array(path: str, types: str = "f") -> NDArray[Any]:
+def load_array(path: str, types: str = "f") -> Array:
     """A matrix, memory-mapped if it is a single array in an uncompressed file.
 
     Args:
@@ -78,7 +78,7 @@ def load_array(path: str, types: str = "f") -> NDArray[Any]:
     return read_arrays(path, types) if _is_followed(array, path) else array
 
 
-def _is_followed(array: NDArray[Any], path: str) -> bool:
+def _is_followed(array: Array, path: str) -> bool:
     """Whether another array follows the first one in a file, such as saved output of a pipe."""
     if array.ndim != 2 or not isinstance(array, np.memmap):
         return False
@@ -87,7 +87,7 @@ def _is_followed(array: NDArray[Any], path: str) -> bool:
         return stream.read(len(MAGIC)) == MAGIC
 
 
-def read_arrays(path: str, types: str = "f", opened: io.BufferedReader | None = None) -> NDArray[Any]:
+def read_arrays(path: str, types: str = "f", opened: io.BufferedReader | None = None) -> Array:
     """The rows of all arrays in a file or stream (`-`), compressed or not: one array in memory (N, D).
 
     Args:
@@ -175,7 +175,7 @@ def write_words(vectors: Vectors, out: LineWriter) -> None:
         out.write("".join(escape(word) + end for word, end in zip(part, ends, strict=True)))
 
 
-def write_array(out: LineWriter, shape: tuple[int, ...], parts: Iterable[NDArray[Any]], dtype: str = "<f4") -> None:
+def write_array(out: LineWriter, shape: tuple[int, ...], parts: Iterable[Array], dtype: str = "<f4") -> None:
     """Write an array, given as parts of its rows. Raises StreamError."""
     text = repr({"descr": dtype, "fortran_order": False, "shape": shape})
     out.write(_header(text, -(-(len(text) + 11) // 64) * 64))

@@ -20,13 +20,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nlptools.arrays import Floats
 from nlptools.errors import BundleError, DataError, UsageError
 from nlptools.files import compression, streams
 from nlptools.files.line_records import escape, unescape
 from nlptools.files.streams import LineWriter
 from nlptools.vectors import checks
 from nlptools.vectors.files.decimals import floats, rows_of_decimals
-from nlptools.vectors.rows import Floats
 from nlptools.vectors.table import Vectors
 
 _CHUNK = 1 << 22

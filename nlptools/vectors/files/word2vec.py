@@ -14,12 +14,13 @@ import tempfile
 
 import numpy as np
 
+from nlptools.arrays import Floats
 from nlptools.errors import InputError, UsageError, display, reason
 from nlptools.files import compression, streams
 from nlptools.files.streams import LineWriter
 from nlptools.vectors import checks
 from nlptools.vectors.files.word2vec_records import RecordWords, Word2vecRecords
-from nlptools.vectors.rows import Floats, Places, index
+from nlptools.vectors.rows import Places, index
 from nlptools.vectors.table import Vectors
 
 

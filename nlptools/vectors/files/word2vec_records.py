@@ -1,9 +1,9 @@
-"""The places of vectors in word2vec's binary file, located as far as they are needed.
+"""The positions of vectors in word2vec's binary file, located on demand.
 
-The place of each vector follows from the one before it: past the next space, then past one vector. Locating all of them
-touches every page of the file, which a search does anyway, but which would make opening slow. So records are located a
-window at a time, by a regular expression whose matches are whole records, at the speed of C. A damaged record is reported
-when it is reached; small files are scanned completely when they are opened.
+The position of a vector depends on the record before it: after the next space, and one vector further. Locating all records
+touches every page of the file. A search does so anyway, but opening a file would become slow. So records are located a window
+at a time, by a regular expression that matches whole records, at the speed of C. A damaged record is reported when it is
+reached; small files are scanned completely when they are opened.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import overload
 
 import numpy as np
 
+from nlptools.arrays import Longs
 from nlptools.vectors import checks
-from nlptools.vectors.rows import Longs
 from nlptools.vectors.words import WordList
 
 _WINDOW = 1 << 24  # bytes scanned at a time
@@ -28,7 +28,7 @@ class Word2vecRecords:
 
     Attributes:
         data: the file.
-        starts: the first bytes of vectors, int64 (V,), of which the first `found` are valid.
+        starts: the first bytes of vectors, int64 (V,); only the first `found` are valid.
         found: number of located records.
         size: bytes of a vector.
     """

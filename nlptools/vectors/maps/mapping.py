@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nlptools import messages
+from nlptools.arrays import Array
 from nlptools.configs.maps import Project
 from nlptools.errors import UsageError, display
 from nlptools.files import compression, streams
@@ -37,7 +36,7 @@ class Map(MapPoints):
         """Write .tsv, .png, .svg or .html by name, or TSV to standard output (`-`). Sizes of pictures are in inches.
 
         Raises:
-            UsageError: the name has another suffix, or is that of a directory (see `nlptools.vectors.maps.projector`).
+            UsageError: the name has another suffix, or names a directory (see `nlptools.vectors.maps.projector`).
             OutputError: it exists and `force` is not set.
             Unavailable: pictures need matplotlib.
             StreamError: a write failed.
@@ -75,7 +74,7 @@ def kind_of(path: str) -> str:
 
 
 def project(
-    vectors: Vectors | NDArray[Any] | str | os.PathLike[str],
+    vectors: Vectors | Array | str | os.PathLike[str],
     words: Sequence[str] | None = None,
     *,
     method: str = "pca",

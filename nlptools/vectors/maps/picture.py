@@ -12,9 +12,9 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nlptools import messages
+from nlptools.arrays import Array
 from nlptools.errors import Unavailable
 from nlptools.vectors.maps.labels import place
 from nlptools.vectors.maps.points import MapPoints
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-Array = NDArray[Any]
 # Okabe and Ito without black and yellow, and two of Tol: distinct for people with color blindness.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#999933")
 OTHERS, INK, FAINT, LINE, ARROW = "#9aa3ad", "#1b1f24", "#5b6570", "#c5cbd1", "#c2410c"

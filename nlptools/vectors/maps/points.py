@@ -5,20 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nlptools import messages
+from nlptools.arrays import Array
 from nlptools.errors import DataError, InputError, UsageError, display, visible
 from nlptools.files import line_records, streams
 from nlptools.vectors import checks, csls
 from nlptools.vectors.files import formats, npy
 from nlptools.vectors.rows import blocks_of, unit
 from nlptools.vectors.table import Vectors
-
-Array = NDArray[Any]
 
 
 class Entry(NamedTuple):
@@ -70,11 +68,11 @@ class MapPoints:
         method: "pca", "tsne" or "umap".
         variance: the share of the variance along each axis, for PCA only.
         note: how the projection was computed, for captions.
-        title: what it shows.
+        title: the content, for pictures and pages.
     """
 
     points: Points
-    coordinates: NDArray[Any]
+    coordinates: Array
     method: str
     variance: tuple[float, ...] | None = None
     note: str = ""
@@ -103,10 +101,10 @@ def read(
     errors: str = "strict",
     lines: str | None = None,
 ) -> Points:
-    """The words of a map from a file of vectors, or the rows of a `.npy` matrix without words beside it.
+    """The words of a map from a file of vectors, or the rows of a `.npy` matrix without a file of words.
 
     Args:
-        lines: a text whose lines name the rows of a matrix; see `nlptools.vectors.files.formats.load`.
+        lines: a text with the names of the rows of a matrix, one per line; see `nlptools.vectors.files.formats.load`.
 
     Raises:
         DataError, BundleError: see `choose` and `choose_rows`.
@@ -123,7 +121,7 @@ def read(
 
 
 def bare(path: str, format: str | None = None) -> bool:
-    """Whether `path` is an array without words beside it."""
+    """Whether `path` is an array without a file of words."""
     if formats.is_nameless(path):
         return False
     kind = format or formats.source_format(path)

@@ -14,14 +14,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nlptools import messages
+from nlptools.arrays import Array
 from nlptools.configs.maps import DISTANCES, METHODS, Project
 from nlptools.errors import DataError, Unavailable, UsageError
 from nlptools.vectors.rows import blocks_of, unit
 
-Array = NDArray[Any]
 _NOISE = 1e-13  # share of the variance below which a component is rounding error
 
 
