@@ -62,8 +62,8 @@ NAMES = {
 }
 MODULES = {
     "click": ("cli/",),
-    "sentencepiece": ("text/pieces.py", "text/learning.py"),
-    "tokenizers": ("text/pieces.py", "text/huggingface.py", "text/learning.py"),
+    "sentencepiece": ("text/packages.py",),
+    "tokenizers": ("text/packages.py",),
     "rich": (),
     "matplotlib": ("plots/curves.py", "vectors/maps/picture.py"),
     "mpl_toolkits": ("vectors/maps/picture.py",),

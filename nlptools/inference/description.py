@@ -188,7 +188,9 @@ def _tokenizer(loaded: Tokenizer) -> dict[str, Any]:
     assert loaded.vocab is not None
     names = ("pad", "unk", "bos", "eos", "cls", "sep", "mask")
     special = {n: loaded.vocab.token(i) for n in names if (i := getattr(loaded.vocab, n)) is not None}
-    return {"kind": loaded.kind, "tokens": len(loaded.vocab), "special": special}
+    why = loaded.json_obstacle()
+    missing = {"tokenizer.json": f"none: {why}"} if why else {}
+    return {"kind": loaded.kind, "tokens": len(loaded.vocab), "special": special, **missing}
 
 
 def _training(record: dict[str, Any]) -> dict[str, Any]:

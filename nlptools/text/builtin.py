@@ -12,11 +12,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nlptools.errors import DataError, UsageError
 from nlptools.files import atomic
-from nlptools.text import mecab, mteval, word_joining, words
+from nlptools.text import exported_json, mecab, mteval, word_joining, words
 from nlptools.text.boundaries import Boundaries
 from nlptools.text.vocab import Vocab
 
@@ -151,12 +151,28 @@ class NamedTokenizer:
         return original_spans(spans, text) if len(lowered) != len(text) else spans
 
     def save(self, directory: Path, boundaries: Boundaries | None = None) -> list[str]:
-        """See `tokenizer.Tokenizer`. Other programs do not know these tokenizers, so nothing tells them `boundaries`."""
+        """See `tokenizer.Tokenizer`; `load` reads no tokenizer.json of these tokenizers."""
         names = [write_marker(directory, self.kind, self.lowercase)]
         if self.vocab is not None and self.kind != "bytes":
             self.vocab.save(Path(directory) / VOCAB_FILE)
             names.append(VOCAB_FILE)
-        return names
+        return [*names, *exported_json.write(self, Path(directory), boundaries)]
+
+    def as_json(self) -> tuple[Any, Vocab]:
+        """See `exported_json.Convertible`."""
+        vocab, lowercase = self._vocab(), self.lowercase
+        if self.kind == "bytes":
+            return exported_json.of_bytes(vocab, lowercase=lowercase)
+        if self.kind == "char":
+            return exported_json.of_characters(vocab, SPACE, lowercase=lowercase), vocab
+        if self.kind in AT_WHITE_SPACE:
+            ascii_only = self.kind == "ascii-whitespace"
+            return exported_json.of_words(vocab, ascii_only=ascii_only, lowercase=lowercase), vocab
+        raise exported_json.Inexpressible(f"it has no form for the rules of {self.kind}")
+
+    def json_obstacle(self) -> str:
+        """See `tokenizer.Tokenizer`."""
+        return "" if self.vocab is None else exported_json.obstacle(self)
 
     def _vocab(self) -> Vocab:
         if self.vocab is None:

@@ -20,7 +20,7 @@ from nlptools.files import atomic
 from nlptools.text.boundaries import Boundaries, default_config, described
 from nlptools.text.builtin import MARKER, original_spans, without_surrogates, write_marker
 from nlptools.text.guarded_calls import guarded
-from nlptools.text.pieces import tokenizers_package
+from nlptools.text.packages import tokenizers_package
 from nlptools.text.text_growth import check_growth, check_normalized, growth
 from nlptools.text.vocab import ROLES, Vocab, usual_specials
 
@@ -124,6 +124,10 @@ class HuggingFace:
             atomic.write_whole(Path(directory) / name, data)
         marker = [write_marker(directory, self.kind, True)] if self.lowercase else []
         return [*files, *marker]
+
+    def json_obstacle(self) -> str:
+        """See `tokenizer.Tokenizer`."""
+        return ""
 
     def _letters(self) -> dict[str, bool]:
         """For programs that read vocab.txt alone: what BERT's normalizer does to letters; nothing of other tokenizers."""

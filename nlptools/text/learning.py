@@ -20,7 +20,7 @@ from nlptools.errors import DataError, NlptoolsError
 from nlptools.files.prefetch import one_ahead
 from nlptools.text import huggingface
 from nlptools.text.builtin import without_surrogates
-from nlptools.text.pieces import sentencepiece_package, tokenizers_package
+from nlptools.text.packages import sentencepiece_package, tokenizers_package
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.text.vocab import USUAL_NAMES, Vocab
 

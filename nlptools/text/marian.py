@@ -121,6 +121,10 @@ class Marian:
         """See `tokenizer.Tokenizer`: a directory with this tokenizer on both sides, whose class adds the end of a sentence."""
         return write_directory(directory, self, self)
 
+    def json_obstacle(self) -> str:
+        """See `tokenizer.Tokenizer`."""
+        return ""
+
     def _cut(self, lines: Sequence[str]) -> tuple[Sequence[str], dict[int, str]]:
         """The texts without the language tags at their beginning, and the tags by line number."""
         tags: dict[int, str] = {}

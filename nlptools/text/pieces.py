@@ -2,14 +2,11 @@
 
 SentencePiece: Kudo and Richardson 2018 (arXiv:1808.06226); unigram sampling and n-best: Kudo 2018 (arXiv:1804.10959);
 BPE dropout: Provilkov et al. 2020 (arXiv:1910.13267). The tokenizers package reads Hugging Face's tokenizer.json, and
-runs WordPiece (vocab.txt) and byte-level BPE (vocab.json with merges.txt). Both packages are imported only here, on first
-use; files are checked before a package reads them.
+runs WordPiece (vocab.txt) and byte-level BPE (vocab.json with merges.txt). Files are checked before a package reads them.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
 from collections.abc import Sequence
 from functools import cached_property
@@ -17,34 +14,17 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from nlptools import messages
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import atomic
-from nlptools.text import sampling, sentencepiece_file, sentencepiece_json
-from nlptools.text.boundaries import Boundaries, default_config, described
+from nlptools.text import exported_json, sampling, sentencepiece_file, sentencepiece_json
+from nlptools.text.boundaries import Boundaries
 from nlptools.text.builtin import original_spans, without_surrogates, write_marker
+from nlptools.text.packages import sentencepiece_package
 from nlptools.text.vocab import Vocab, usual_specials
 
 SENTENCEPIECE_FILE = "tokenizer.model"
 _FEW = 256  # lines; for fewer, starting threads costs more time than it saves
 _MANY = 40_000  # lines; for fewer, importing numpy costs more time than it saves
-
-
-def sentencepiece_package() -> Any:
-    """The sentencepiece package, with its log turned off unless --verbose is given."""
-    import sentencepiece
-
-    sentencepiece.SetMinLogLevel(0 if messages.settings.verbose else 2)
-    return sentencepiece
-
-
-def tokenizers_package(threads: int = 0) -> Any:
-    """The tokenizers package. Its thread pool is created on first use, with `threads` threads; 0: one per core."""
-    if threads:
-        os.environ["RAYON_NUM_THREADS"] = str(threads)
-    import tokenizers
-
-    return tokenizers
 
 
 class SentencePiece:
@@ -136,18 +116,15 @@ class SentencePiece:
         """
         atomic.write_whole(Path(directory) / SENTENCEPIECE_FILE, self.model)
         names = [SENTENCEPIECE_FILE, write_marker(directory, self.kind, self.lowercase)]
-        if boundaries is None or self.vocab.unk is None:
-            return names
-        package = tokenizers_package()
-        same = sentencepiece_json.converted(package, self.model, self._pieces, self.vocab.unk, self.lowercase)
-        if same is None:
-            return names
-        source = same.to_str(pretty=True)
-        source, config = described(same, source, default_config(self.vocab), self.vocab, boundaries)
-        for name, text in (("tokenizer.json", source), ("tokenizer_config.json", json.dumps(config, indent=2) + "\n")):
-            atomic.write_whole(Path(directory) / name, text)
-            names.append(name)
-        return names
+        return [*names, *exported_json.write(self, Path(directory), boundaries)]
+
+    def as_json(self) -> tuple[Any, Vocab]:
+        """See `exported_json.Convertible`."""
+        return sentencepiece_json.converted(self.model, self._pieces, self.vocab, self.lowercase), self.vocab
+
+    def json_obstacle(self) -> str:
+        """See `tokenizer.Tokenizer`."""
+        return exported_json.obstacle(self)
 
     def sample(self, text: str, alpha: float, random: Random) -> list[str]:
         """The pieces of a random segmentation. Unigram: drawn from all, with probability ** alpha; BPE: each merge is

@@ -24,7 +24,7 @@ MAX_PIECES = 1_000_000
 MAX_PIECE_BYTES = 1024
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = _TYPES = range(1, 7)  # types of pieces
-UNIGRAM, BPE = 1, 2  # types of models
+UNIGRAM, BPE, WORD = 1, 2, 3  # types of models
 
 
 class SentencePieceVocabulary(NamedTuple):

@@ -66,6 +66,9 @@ class Tokenizer(Protocol):
         those that the files said.
         """
 
+    def json_obstacle(self) -> str:
+        """Why `save` writes no tokenizer.json; "": it writes one, or files that transformers reads as well."""
+
 
 def load(name_or_path: str | Path, vocab: str | Path | Vocab | None = None, lowercase: bool = False) -> Tokenizer:
     """Load a tokenizer by name or path.

@@ -36,7 +36,8 @@ def test_what_a_directory_holds(call: Run, words: Path) -> None:
     assert (found["model"]["family"], found["model"]["types"]) == ("gpt2", ["F32"])
     assert (found["model"]["n_layer"], found["model"]["vocab_size"]) == (2, 50)
     special = {"unk": "<unk>", "eos": "</s>", "pad": "<pad>"}
-    assert found["tokenizer"] == {"kind": "words", "tokens": 50, "special": special}
+    none = "none: it has no form for the rules of words"
+    assert found["tokenizer"] == {"kind": "words", "tokens": 50, "special": special, "tokenizer.json": none}
     assert set(found["files"]) == {p.name for p in words.iterdir()}
     size = (words / "config.json").stat().st_size
     assert found["files"]["config.json"] == f"{size:,} bytes, ok"
@@ -228,6 +229,7 @@ def test_an_encoder_decoder(call: Run, tmp_path: Path) -> None:
         "kind": "words",
         "tokens": 5,
         "special": {"pad": "<pad>", "unk": "<unk>", "eos": "</s>"},
+        "tokenizer.json": "none: it has no form for the rules of words",
     }
     assert found["training"]["text"] == "2 pairs, 3 source tokens, 3 target tokens of pairs.tsv"
     done = call("train-seq2seq", "-t", "words", "--target-tokenizer", "m", *args, "-o", "two", "pairs.tsv")

@@ -20,7 +20,8 @@ from nlptools.corpora.sentence_pairs import PairBlock, read_parallel
 from nlptools.errors import UsageError
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.learning import train_sentencepiece
-from nlptools.text.pieces import SentencePiece, sentencepiece_package
+from nlptools.text.packages import sentencepiece_package
+from nlptools.text.pieces import SentencePiece
 from tests.real_data import published
 
 MARKS = {"pad": 0, "eos": 2, "start": 1}

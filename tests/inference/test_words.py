@@ -25,7 +25,7 @@ from nlptools.models.language.ngram import NGramConfig, NGrams
 from nlptools.models.language.ngram_decoder import NGramDecoder
 from nlptools.text import tokenization
 from nlptools.text.builtin import NamedTokenizer
-from nlptools.text.pieces import tokenizers_package
+from nlptools.text.packages import tokenizers_package
 from nlptools.text.tokenizer import Tokenizer, load
 from nlptools.text.vocab import Vocab
 from nlptools.text.word_marks import word_marks

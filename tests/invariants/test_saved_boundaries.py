@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ from nlptools.inference import loading
 from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
 from nlptools.models.tasks.gpt import GPTWithHeads
 from nlptools.tasks import task
-from nlptools.text import learning, sentencepiece_json, tokenizer_pairs
+from nlptools.text import documents, learning, tokenizer_pairs
+from nlptools.text.boundaries import Boundaries
+from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.huggingface import HuggingFace
 from nlptools.text.pieces import SentencePiece
 from nlptools.text.tokenizer import load
@@ -32,11 +35,34 @@ TEXT = [
     f"the {a} naïve cat\tsaw {b} of 12 dogs, {a}{b}." for a in ("big", "small") for b in ("none", "many", "all")
 ] * 9
 TEXTS = ["the small cat", " big dogs", "naïve café 漢字, 12", "x"]
+STRANGE = [
+    "",
+    " ",
+    "  two  spaces ",
+    "\tx",
+    "\u3000a",
+    "\ufb01ne \u00bd",
+    "e\u0301",
+    "x\u00a0y",
+    "\U0001f44d\U0001f3fd ok",
+]
+STRANGE += ["A<sep>b c", "<sep><se>big 12 x<sep>", "bigbig<sep> <sep>1212 漢字 漢<sep>字漢"]
 MARKED = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+def named(kind: str, lowercase: bool = False) -> NamedTokenizer:
+    """A tokenizer of ours with the tokens of the first strange texts as its vocabulary."""
+    alone = NamedTokenizer(kind, lowercase=lowercase)
+    if kind == "bytes":
+        return alone
+    counts = learning.count_words([TEXT[:6], STRANGE[:-4]], alone)
+    return NamedTokenizer(kind, learning.word_vocab(counts, learning.WORD_SPECIAL), lowercase)
 
 
 def tokenizer(kind: str) -> Any:
     """A tokenizer of a kind, in a state that a directory may have it in."""
+    if kind in ("whitespace", "ascii-whitespace", "char", "bytes"):
+        return named(kind)
     if kind in ("unigram", "bpe"):
         special = ["[PAD]", "[CLS]", "[SEP]", "[MASK]"]
         return SentencePiece(
@@ -62,18 +88,23 @@ def tokenizer(kind: str) -> Any:
 
 
 def end_of(made: Any) -> int:
-    return int(made.vocab.sep if made.vocab.eos is None else made.vocab.eos)
+    return documents.end_of_text(made, "x")
 
 
 def theirs(path: Path) -> Any:
     return transformers.AutoTokenizer.from_pretrained(path)
 
 
-@pytest.mark.parametrize("kind", ["bytes", "wordpiece", "with <s>", "unigram", "bpe"])
-@pytest.mark.parametrize("arch", ["modern", "transformer", "lstm"])
-def test_language_models(tmp_path: Path, kind: str, arch: str) -> None:
+@pytest.mark.parametrize(
+    ("arch", "kind"),
+    [
+        *product(("modern", "transformer", "lstm"), ("byte-bpe", "wordpiece", "with <s>", "unigram", "bpe")),
+        *product(("modern",), ("whitespace", "ascii-whitespace", "char", "bytes")),
+    ],
+)
+def test_language_models(tmp_path: Path, arch: str, kind: str) -> None:
     made = tokenizer(kind)
-    model = tiny(arch, vocab_size=len(made.vocab), num_hidden_layers=1)
+    model = tiny(arch, vocab_size=max(len(made.vocab), end_of(made) + 1), num_hidden_layers=1)
     how: dict[str, Any] = {"eos": end_of(made), "document": "line", "training": {}}
     bundle.save(tmp_path, arch, model, model.state_dict(), made, **how)
     loaded: Any = loading.load(tmp_path, compute=FP32)
@@ -91,7 +122,7 @@ def test_language_models(tmp_path: Path, kind: str, arch: str) -> None:
 
 
 def test_files_from_before_read_the_same(tmp_path: Path) -> None:
-    made = tokenizer("bytes")
+    made = tokenizer("byte-bpe")
     model = tiny("modern", vocab_size=len(made.vocab), num_hidden_layers=1)
     bundle.save(tmp_path, "modern", model, model.state_dict(), made, eos=end_of(made), document="line", training={})
     settings = Embed(unit="sentence")
@@ -154,39 +185,54 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "pieces of several words": {"split_by_whitespace": False},
     "lower case": {"normalization_rule_name": "nmt_nfkc_cf"},
 }
-STRANGE = [
-    "",
-    " ",
-    "  two  spaces ",
-    "\tx",
-    "\u3000a",
-    "\ufb01ne \u00bd",
-    "e\u0301",
-    "x\u00a0y",
-    "\U0001f44d\U0001f3fd ok",
-]
-STRANGE.append("A<sep>b c")
 
 
-@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+@pytest.mark.parametrize("kind", ["unigram", "bpe", "char"])
 def test_settings_of_sentencepiece(kind: str) -> None:
     import io
 
     import sentencepiece
-    import tokenizers
 
-    for name, settings in {**SETTINGS, "a symbol": {"user_defined_symbols": ["<sep>"]}}.items():
+    symbols = {"symbols": {"user_defined_symbols": ["<sep>", "<se", "big", "12"]}}
+    for name, settings in {**SETTINGS, **symbols}.items():
+        if kind == "char" and name == "pieces of several words":
+            continue
         model = io.BytesIO()
         sizes = {"vocab_size": 330, "hard_vocab_limit": False, "model_type": kind, "minloglevel": 2}
         sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(TEXT), model_writer=model, **sizes, **settings)
         ours = SentencePiece(model.getvalue(), "x")
+        same, _ = ours.as_json()
         unknown = ours.vocab.unk
-        assert unknown is not None
-        same = sentencepiece_json.converted(tokenizers, ours.model, ours._pieces, unknown, False)
-        if kind == "bpe" and name == "a symbol":
-            assert same is None
-            continue
         for text in [*TEXT[:6], *TEXTS, *STRANGE]:
             assert same.encode(text, add_special_tokens=False).ids == ours.encode(text), (name, text)
             if unknown not in ours.encode(text):
                 assert same.decode(ours.encode(text)) == ours.decode(ours.encode(text)), (name, text)
+
+
+def test_tokenizers_of_ours(tmp_path: Path) -> None:
+    texts = [*TEXT[:6], *TEXTS, *STRANGE, "\\ \u2581 \\\u2581\\", "a\x1cb\x85c\u2003d\x0be", "\nx\n"]
+    texts += ["ΟΔΟΣ ΣΑΣ Σ.", "ΑΣ\u0301 Α.Σ b", "\u0130ẞǅ <0x41> na\u0308ive\U0001f468\u200d\U0001f469"]
+    for kind, lowercase in product(("whitespace", "ascii-whitespace", "char", "bytes"), (False, True)):
+        made = named(kind, lowercase)
+        made.save(tmp_path, Boundaries())
+        opened = theirs(tmp_path)
+        for text in texts:
+            found = opened(text, return_offsets_mapping=True)
+            assert found.input_ids == made.encode(text), (kind, lowercase, text)
+            assert lowercase or found.offset_mapping == made.offsets(text), (kind, text)
+            if not lowercase and made.vocab.unk not in found.input_ids:  # type: ignore[union-attr]
+                assert opened.decode(found.input_ids) == made.decode(made.encode(text)), (kind, text)
+
+
+def test_what_cannot_be_written_says_why(tmp_path: Path) -> None:
+    whole = SentencePiece(learning.train_sentencepiece(TEXT, "word", 20), "x")
+    vocab = learning.word_vocab(learning.count_words([TEXT], NamedTokenizer("whitespace")), ("</s>",))
+    for made, why in (
+        (NamedTokenizer("words", named("whitespace").vocab), "it has no form for the rules of words"),
+        (NamedTokenizer("13a", named("whitespace").vocab), "it has no form for the rules of 13a"),
+        (NamedTokenizer("whitespace", vocab), "its vocabulary has no <unk>"),
+        (whole, "a model of words makes one token of neighbouring unknown words"),
+    ):
+        assert made.json_obstacle() == why and "tokenizer.json" not in made.save(tmp_path, Boundaries())
+    for kind in ("whitespace", "char", "bytes", "unigram", "bpe", "wordpiece"):
+        assert not tokenizer(kind).json_obstacle()
