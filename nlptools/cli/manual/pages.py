@@ -35,6 +35,10 @@ EXIT_STATUS = {
     141: "Ended because the reader of the output closed the pipe.",
     143: "Ended by SIGTERM with nothing to save.",
 }
+_BEFORE_START = (
+    "Before nlptools starts, Python itself ends with status 1 if standard input is a directory, and Ctrl-C while the"
+    " interpreter starts may print a traceback."
+)
 
 
 def pages() -> dict[str, str]:
@@ -89,7 +93,7 @@ def _main_page(context: click.Context) -> str:
         "the default. --dump-config prints all values as a TOML file. The file holds OPTION = VALUE lines, at the top or "
         "in a table named after the command."
     )
-    out += _environment("COMMAND") + _exit_status(sorted(EXIT_STATUS))
+    out += _environment("COMMAND") + _exit_status(sorted(EXIT_STATUS)) + [".PP", _text(_BEFORE_START)]
     topics = [page.replace(".", "(") + ")" for page in TOPICS.values()]
     out += [".SH SEE ALSO", _references([*(f"nlptools-{name}(1)" for name in COMMANDS), *topics])]
     return _page(out)
