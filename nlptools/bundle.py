@@ -86,7 +86,8 @@ class Bundle:
     def eos(self) -> int:
         """The end-of-text token. Encoders have none."""
         if self.is_encoder_decoder:
-            return int(self.model.config.eos)
+            sizes: Any = self.model.config
+            return int(sizes.eos)
         return int(self.config["eos_token_id"])
 
     @property
@@ -320,7 +321,7 @@ def load_model(path: Path, config: Mapping[str, Any]) -> tuple[str, Any]:
     sizes = directories.as_stored(arch, sizes, tensors, warn="" if peft.is_adapter(path) else str(path))
     checks.check_number(sizes.least_weights(), tensors)
     with empty_weights():
-        model = registry.model_class(arch)(sizes, **directories.heads_in(arch, tensors, sizes, config))
+        model = registry.build(arch, sizes, **directories.heads_in(arch, tensors, sizes, config))
     model.load_state_dict(directories.weights_from_hf(arch, tensors, model.state_dict(), sizes), assign=True)
     for name, tensor in model.state_dict().items():
         if not bool(torch.isfinite(tensor).all()):

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from nlptools.configs.lm import TrainLM
+from nlptools.layers.linear import Linear
 from nlptools.layers.output import Projection
 from nlptools.models.contract import Hidden, LanguageModelDefaults
 
@@ -49,7 +50,7 @@ class Toy(LanguageModelDefaults, nn.Module):
         super().__init__()
         self.config = config
         self.token_embedding = nn.Embedding(config.vocab_size, config.hidden_size)
-        self.cell = nn.Linear(2 * config.hidden_size, config.hidden_size)
+        self.cell = Linear(2 * config.hidden_size, config.hidden_size)
         self.dropout = nn.Dropout(config.hidden_dropout)
         self.output = Projection(self.token_embedding, config.vocab_size)
 

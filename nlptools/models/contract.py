@@ -4,12 +4,14 @@ this.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from torch import Tensor, nn
 
+from nlptools.layers.linear import Linear
 from nlptools.layers.output import OutputHead
 from nlptools.layers.packed import unpacked
 
@@ -100,7 +102,41 @@ class Decoder(Protocol):
         """(B, T) ids, and the state after the tokens before them -> hidden (B, T, D) and the new state."""
 
 
-class LanguageModel(Decoder, Protocol):
+class Layered(Protocol):
+    """A stack of layers on embeddings, of which training may freeze some, or adapt the linear maps."""
+
+    @property
+    def causal(self) -> bool:
+        """Whether tokens see only those before them."""
+
+    @property
+    def max_context(self) -> int | None:
+        """See `Decoder`."""
+
+    def initialize(self) -> None:
+        """Draw the weights."""
+
+    def layer_of(self, name: str) -> int:
+        """The layer of a parameter, from 1 to L; 0: the embeddings; L + 1: the head that it was pretrained with."""
+
+    def linear_maps(self) -> list[str]:
+        """The names of the `layers.linear.Linear` that low-rank adapters can be added to; empty: of none."""
+
+
+def layer_of(name: str, num_layers: int) -> int:
+    """See `Layered`, where embeddings are named so, and the layers are the modules of a list."""
+    number = re.match(r"\w+\.(\d+)\.", name)
+    if number:
+        return min(int(number[1]) + 1, num_layers)
+    return 0 if "embedding" in name else num_layers
+
+
+def linear_maps(module: Any) -> list[str]:
+    """See `Layered`: all but those of the output head, whose names begin with "output"."""
+    return [name for name, part in module.named_modules() if type(part) is Linear and not name.startswith("output")]
+
+
+class LanguageModel(Decoder, Layered, Protocol):
     """A causal language model over token ids. `LanguageModelDefaults` has what a model may leave out."""
 
     @property
@@ -126,6 +162,9 @@ class LanguageModel(Decoder, Protocol):
     def state_dict(self) -> dict[str, Any]:
         """The weights."""
 
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> Any:
+        """Take these weights."""
+
     def start(self, batch_size: int, capacity: int) -> Any:
         """The `LanguageState` before the first token, with room for `capacity` tokens."""
 
@@ -139,13 +178,38 @@ class LanguageModel(Decoder, Protocol):
         -> hidden states (B, T, D). Each sequence is read from its first token and sees itself only.
         """
 
+    neural: bool  # whether it has weights that a loss can change, not counts
     penalty: Tensor | None  # a term of the training loss: the mean over the tokens of the last call (), float32
+    activation: str  # of heads of tasks
+    initializer_range: float  # standard deviation of the first weights of heads of tasks
+
+    def drop_output(self) -> None:
+        """Remove the output head and the weights that it alone has: a head of a task replaces it."""
 
 
 class LanguageModelDefaults:
     """A base of language models: members of `LanguageModel` that hold for any of them, if not as fast as they could be."""
 
+    causal = neural = True
     penalty: Tensor | None = None
+    activation = "gelu"
+    initializer_range = 0.02
+
+    def layer_of(self: LanguageModel, name: str) -> int:
+        """See `Layered`."""
+        return layer_of(name, self.config.num_hidden_layers)
+
+    def linear_maps(self) -> list[str]:
+        """See `Layered`."""
+        return linear_maps(self)
+
+    def drop_output(self) -> None:
+        """See `LanguageModel`: what is named "output", "output_matrix", ..."""
+        module = cast(nn.Module, self)
+        weights = (name for name, _ in module.named_parameters(recurse=False))
+        for name in {*weights, *(name for name, _ in module.named_children()), *vars(self)}:
+            if name.startswith("output"):
+                delattr(self, name)
 
     def packed(self: LanguageModel, ids: Tensor, segments: Tensor) -> Tensor:
         """See `LanguageModel`; one sequence per row, padded on the right, in a call without a penalty."""
@@ -179,12 +243,11 @@ class EncoderDecoder(Decoder, Protocol):
         """
 
 
-class Encoder(Protocol):
+class Encoder(Layered, Protocol):
     """A bidirectional encoder over token ids."""
 
     vocab_size: int
     hidden_size: int  # D
-    max_context: int | None  # most positions it can see; None: no limit
     runs_in_16_bits: bool  # whether a CPU can run it in bf16
 
     def __call__(

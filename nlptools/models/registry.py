@@ -6,7 +6,7 @@ A new architecture is one file in `models/`, with its sizes and its model, and o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
@@ -74,16 +74,14 @@ ARCHITECTURES = {
         _row("seq2seq-rnn", ENCODER_DECODER, "translation.recurrent", "RecurrentTranslator"),
         _row("seq2seq-convolution", ENCODER_DECODER, "translation.convolutional", "ConvolutionTranslator"),
         _row("bert", ENCODER, "encoders.bert", "BertWithHeads", "bert", "EncoderConfig"),
-        _row("gpt-tasks", TASK_DECODER, "tasks.gpt", "GPTWithHeads", "gpt2 openai_gpt", "GPTConfig"),
-        _row("modern-tasks", TASK_DECODER, "tasks.gpt", "GPTWithHeads", "llama", "ModernConfig"),
         _row("text-classifier", TEXT_CLASSIFIER, "tasks.text_classifiers", "TextClassifier"),
         _row("word-reader", WORD_READER, "tasks.word_reader", "WordReader"),
         _row("word-tagger", WORD_TAGGER, "tasks.word_tagger", "WordTagger"),
     )
 }
 
-# language models: the same with heads of tasks
-WITH_HEADS = {"transformer": "gpt-tasks", "modern": "modern-tasks"}
+_HEADS = "-tasks"  # after the name of a language model that has heads of tasks
+_EARLIER = {"gpt-tasks": "transformer-tasks"}  # names in older directories
 
 
 def names(*families: str) -> tuple[str, ...]:
@@ -91,19 +89,51 @@ def names(*families: str) -> tuple[str, ...]:
     return tuple(row.name for row in ARCHITECTURES.values() if row.family in families)
 
 
+def with_heads(name: str) -> str | None:
+    """The architecture of this one's models with heads of tasks; None: they cannot have any."""
+    family = find(name).family
+    if family == LANGUAGE:
+        return name + _HEADS
+    return name if family in (ENCODER, TASK_DECODER) else None
+
+
+def names_heads(name: object) -> bool:
+    """Whether this is the name of a language model with heads of tasks."""
+    return isinstance(name, str) and name.endswith(_HEADS)
+
+
+def is_known(name: str) -> bool:
+    """Whether `find` finds the name."""
+    body = ARCHITECTURES.get(name.removesuffix(_HEADS))
+    return name in ARCHITECTURES or (names_heads(name) and body is not None and body.family == LANGUAGE)
+
+
 def find(name: str) -> Architecture:
-    """The row of an architecture. Raises BundleError for an unknown name."""
-    if name not in ARCHITECTURES:
+    """The row of an architecture, or that of a language model with heads of tasks. Raises BundleError for an unknown name."""
+    name = _EARLIER.get(name, name)
+    if not is_known(name):
         from difflib import get_close_matches
 
         close = get_close_matches(name, ARCHITECTURES, n=1)
         guess = f"did you mean {close[0]}? " if close else ""
         raise BundleError(f"unknown architecture {name!r} ({guess}known: {', '.join(ARCHITECTURES)})")
+    if names_heads(name):
+        return replace(ARCHITECTURES[name.removesuffix(_HEADS)], name=name, family=TASK_DECODER)
     return ARCHITECTURES[name]
 
 
+def build(name: str, config: Any, **heads: Any) -> Any:
+    """A model of an architecture. `heads`: the arguments of `TaskHeads` besides the configuration."""
+    row = find(name)
+    if row.family != TASK_DECODER:
+        return _imported(row.model)(config, **heads)
+    from nlptools.models.tasks.with_heads import WithHeads
+
+    return WithHeads(_imported(row.model)(config), **heads)
+
+
 def model_class(name: str) -> Any:
-    """The class of an architecture's model. Raises BundleError for an unknown name."""
+    """The class of an architecture's model, without heads of tasks. Raises BundleError for an unknown name."""
     return _imported(find(name).model)
 
 

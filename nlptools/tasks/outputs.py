@@ -102,7 +102,7 @@ def _hidden(model: Any, head: str, which: Layers, features: Features, rows: np.n
     ]
     if head in _OF_ROWS and which == LAST:
         return model.packed_rows(ids, positions, groups, types)[:, None]
-    layers = range(len(model.encoder.blocks) + 1)[which.begin : which.end]
+    layers = range(model.config.num_hidden_layers + 1)[which.begin : which.end]
     hidden = model.put_together(model.packed_states(ids, positions, groups, layers, types), Layers(which.kind))
-    speaking = starts + lengths - 1 if model.last_speaks else starts
+    speaking = starts + lengths - 1 if model.causal else starts
     return hidden[backend.put(speaking)][:, None] if head in _OF_ROWS else hidden

@@ -18,7 +18,7 @@ import numpy as np
 from torch import Tensor
 
 from nlptools import bundle
-from nlptools.batches.encoder_rows import marks_of, marks_of_gpt
+from nlptools.batches.encoder_rows import UNLIMITED, marks_of, marks_of_gpt
 from nlptools.batches.features import Encoding, Features
 from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.configs.layers import Layers, layers
@@ -27,6 +27,7 @@ from nlptools.errors import BundleError, UsageError, display, shorten, shown
 from nlptools.formats.readers import read
 from nlptools.formats.reading_options import Options
 from nlptools.metrics.criterion import Criterion
+from nlptools.models import registry
 from nlptools.models.tasks.heads import LAYER_HEADS
 from nlptools.tasks.without_pretraining import FAMILIES
 from nlptools.text.chat_templates import own_template
@@ -246,12 +247,11 @@ def encoding(loaded: bundle.Bundle, max_length: int, threads: int, training: boo
     if loaded.family in FAMILIES:
         return FAMILIES[loaded.family].encoding(loaded, max_length, threads)
     model: Any = loaded.model
-    limit = int(model.config.max_position_embeddings)
-    longest = min(max_length or limit, limit)
-    if loaded.is_encoder:
+    longest = min(max_length or UNLIMITED, model.max_context or UNLIMITED)
+    if not model.causal:
         types = int(model.config.type_vocab_size)
         return Encoding(loaded.tokenizer, marks_of(loaded.tokenizer), longest, types, threads)
-    ours = training or loaded.config.get("nlptools", {}).get("arch") == loaded.arch
+    ours = training or registry.names_heads(loaded.config.get("nlptools", {}).get("arch"))
     marks = marks_of_gpt(loaded.tokenizer, loaded.eos, loaded.start if ours else loaded.bos, ours)
     return Encoding(loaded.tokenizer, marks, longest, 1, threads, own_template(str(loaded.path)))
 

@@ -14,8 +14,8 @@ from nlptools.configs import lora
 from nlptools.configs.lora import LoRA
 from nlptools.errors import UsageError, display
 from nlptools.files import artifacts, hub_cache
-from nlptools.layers.linear import Linear
 from nlptools.layers.lora import LowRankLinear
+from nlptools.models.contract import Layered
 from nlptools.models.huggingface import peft
 
 
@@ -36,8 +36,18 @@ def adapter(settings: Any, base: bundle.Bundle, name: str) -> peft.Adapter | Non
             f"--lora: {display(name)} has adapters already, which are not trained further",
             hint=f"nlptools convert {name} MODEL, then --lora on MODEL; or train all weights, without --lora",
         )
+    if not targets(base.model, chosen.lora_targets):
+        what = "attention" if chosen.lora_targets == "attention" else "linear maps"
+        raise UsageError(
+            f"--lora: {display(name)} has no {what} that adapters could be added to", hint="leave --lora out"
+        )
     by_name = not Path(name).exists() and base.path == hub_cache.locate(name)
     return peft.Adapter(chosen, name if by_name else str(base.path.resolve()), artifacts.weights_digest(base.path))
+
+
+def targets(model: Layered, which: str) -> list[str]:
+    """The names of the linear maps of a model that have adapters, by --lora-targets."""
+    return [name for name in model.linear_maps() if which == "all" or ".attention." in name]
 
 
 def adapt(model: Any, arch: str, settings: LoRA, seed: int, weights: Mapping[str, Tensor]) -> None:
@@ -47,11 +57,8 @@ def adapt(model: Any, arch: str, settings: LoRA, seed: int, weights: Mapping[str
         weights: what the model was initialized with, by name; frozen weights become these tensors, not copies of them.
     """
     generator = torch.Generator().manual_seed(seed)
-    for name, module in list(model.named_modules()):
-        if type(module) is not Linear or ".blocks." not in f".{name}":
-            continue
-        if settings.lora_targets == "attention" and ".attention." not in name:
-            continue
+    for name in targets(model, settings.lora_targets):
+        module = model.get_submodule(name)
         parts, _ = peft.modules(arch, name, module.out_features, model.config)
         sizes = settings.lora, settings.lora_alpha, settings.lora_dropout
         adapted = LowRankLinear(module, list(parts.values()), *sizes)

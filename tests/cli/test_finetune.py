@@ -142,7 +142,7 @@ def test_on_top_of_a_language_model(call: Run, tmp_path: Path) -> None:
             call("generate", "out", stdin="w1"),
             call("score", "out", stdin="w1"),
         ),
-        "model gpt-tasks, expected": (call("train-lm", "-t", "lm", "--init", "out", "-o", "x", "text.txt"),),
+        "model transformer-tasks, expected": (call("train-lm", "-t", "lm", "--init", "out", "-o", "x", "text.txt"),),
         "is no BERT and no ELECTRA": (call("pretrain-bert", "-t", "encoder", "--init", "out", "-o", "x", "text.txt"),),
     }
     for told, calls in refused.items():

@@ -18,7 +18,8 @@ from nlptools.configs.embed import Embed
 from nlptools.configs.generation import Generate
 from nlptools.inference import loading
 from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
-from nlptools.models.tasks.gpt import GPTWithHeads
+from nlptools.models.language.gpt import GPT
+from nlptools.models.tasks.with_heads import WithHeads
 from nlptools.tasks import task
 from nlptools.text import documents, learning, tokenizer_pairs
 from nlptools.text.boundaries import Boundaries
@@ -150,9 +151,9 @@ def test_models_of_tasks(tmp_path: Path, kind: str, form: str) -> None:
         how: dict[str, Any] = {}
     else:
         config = tiny("transformer", vocab_size=V, num_hidden_layers=1, max_position_embeddings=length).config
-        model = GPTWithHeads(config, ("sequence",), 2)
+        model = WithHeads(GPT(config), ("sequence",), 2)
         ends = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), end_of(made))
-        how = {"arch": "gpt-tasks", "more": ends}
+        how = {"arch": "transformer-tasks", "more": ends}
     model.initialize()
     bundle.save_encoder(tmp_path, model, model.state_dict(), made, training={}, **how)
     encoding, opened = task.encoding(bundle.load(tmp_path), 0, 1), theirs(tmp_path)

@@ -71,7 +71,7 @@ def test_logits_are_theirs(tmp_path: Path, task: str) -> None:
     model = theirs(tmp_path / "theirs", task)
     found = bundle.load(tmp_path / "theirs")
     made: Any = found.model
-    assert found.arch == "gpt-tasks" and made.heads == (HEADS[task],)
+    assert found.arch == "transformer-tasks" and made.heads == (HEADS[task],)
     assert made.num_labels == (3 if task != "QuestionAnswering" else 2)
     torch.manual_seed(4)
     mask = torch.arange(13) < torch.tensor([[13], [7], [4], [1]])

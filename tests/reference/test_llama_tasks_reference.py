@@ -17,8 +17,8 @@ from nlptools.compute.backend import Backend
 from nlptools.configs.finetuning import Predict
 from nlptools.errors import BundleError
 from nlptools.inference.prediction import Predictor
-from nlptools.models.language.modern import ModernConfig
-from nlptools.models.tasks.gpt import GPTWithHeads
+from nlptools.models.language.modern import Modern, ModernConfig
+from nlptools.models.tasks.with_heads import WithHeads
 from nlptools.tasks import outputs
 from nlptools.text.chat_templates import FORMATS
 from nlptools.training.preferences.rewards import Sample, reward
@@ -148,7 +148,7 @@ def test_other_tasks_on_top_of_our_modern_model(tmp_path: Path, task: str) -> No
 
 def test_heads_that_transformers_does_not_have_are_kept(tmp_path: Path) -> None:
     config = ModernConfig(50, 32, 2, 4, 40, tie_word_embeddings=False)
-    model = GPTWithHeads(config, ("choice", "crf", "tokens"), 3)
+    model = WithHeads(Modern(config), ("choice", "crf", "tokens"), 3)
     model.initialize()
     assert not any("output_matrix" in name for name in model.state_dict())
     words_bundle(tmp_path / "lm", "modern")

@@ -14,7 +14,7 @@ from nlptools import bundle
 from nlptools.errors import BundleError
 from nlptools.models.huggingface import directories, openai_gpt
 from nlptools.models.language.gpt import GPT, GPTConfig
-from nlptools.models.tasks.gpt import GPTWithHeads
+from nlptools.models.tasks.with_heads import WithHeads
 
 pytestmark = [pytest.mark.reference, pytest.mark.filterwarnings("ignore")]
 
@@ -97,9 +97,9 @@ def test_a_classifier_of_theirs_here_and_back() -> None:
     theirs = random_gpt("OpenAIGPTForSequenceClassification", num_labels=3, pad_token_id=0)
     data = {**theirs.config.to_dict(), "architectures": ["OpenAIGPTForSequenceClassification"]}
     arch, config = directories.config_from_hf(data)
-    assert arch == "gpt-tasks"
+    assert arch == "transformer-tasks"
     options = directories.heads_in(arch, theirs.state_dict(), config, data)
-    ours = GPTWithHeads(config, **options).eval()
+    ours = WithHeads(GPT(config), **options).eval()
     ours.load_state_dict(directories.weights_from_hf(arch, theirs.state_dict(), ours.state_dict(), config))
     ids = torch.randint(1, 70, (2, 9), generator=torch.Generator().manual_seed(1))
     with torch.inference_mode():

@@ -143,7 +143,8 @@ class PackedWeight:
 
         Or, given `other` (..., D), its sum ("add") or product ("mul") with x times weight^T, plus bias.
         """
-        if weight.requires_grad or x.requires_grad or not x.is_cpu:
+        learns = weight.requires_grad or x.requires_grad or (other is not None and other.requires_grad)
+        if learns or not x.is_cpu:
             return None
         if x.numel() < self._fewest or (self.packed is None and not self._pack(x, weight)):
             return None

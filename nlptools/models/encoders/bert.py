@@ -30,7 +30,7 @@ from nlptools.layers.output import Projection, padded_embedding
 from nlptools.layers.packed import EqualLengths
 from nlptools.layers.query_positions import QueryPositions
 from nlptools.layers.transformer import Block, Heads
-from nlptools.models.contract import Hidden
+from nlptools.models.contract import Hidden, layer_of, linear_maps
 from nlptools.models.tasks.heads import BESIDE_HEADS, TASK_HEADS, TaskHeads
 
 FAMILIES = ("bert", "electra")
@@ -79,6 +79,7 @@ class Bert(nn.Module):
     """See the module's docstring; fulfils `contract.Encoder`."""
 
     runs_in_16_bits = True
+    causal = False
 
     def __init__(self, config: EncoderConfig, pooler: bool = False) -> None:
         super().__init__()
@@ -172,6 +173,15 @@ class Bert(nn.Module):
         heads, last = partial(packed.heads, groups=groups), partial(packed.first_heads, groups=groups)
         return self._last(self._embedded(ids, types, positions), heads, last, partial(packed.first_rows, groups=groups))
 
+    def layer_of(self, name: str) -> int:
+        """See `contract.Layered`."""
+        top = self.config.num_hidden_layers
+        return top + 1 if name.startswith("pooler.") else layer_of(name, top)
+
+    def linear_maps(self) -> list[str]:
+        """See `contract.Layered`: those of the blocks."""
+        return [name for name in linear_maps(self) if name.startswith("blocks.")]
+
     def exported(self, ids: Tensor, mask: Tensor, types: Tensor) -> tuple[Tensor, ...]:
         """(B, T) ids, mask (True = real) and segments -> the hidden states of all layers, as `contract.Hidden.layers`.
 
@@ -240,14 +250,15 @@ class BertWithHeads(TaskHeads):
         """`num_labels`, `concatenated`: see `TaskHeads`."""
         super().__init__(config, heads, num_labels, concatenated)
         D, eps = config.hidden_size, config.layer_norm_eps
-        self.encoder = Bert(config, pooler="pooler" in heads)
+        self.encoder: Bert = Bert(config, pooler="pooler" in heads)
+        self.initializer_range = config.initializer_range
         # ELECTRA's generator always takes the exact GELU
         activation = config.activation if config.family == "bert" else "gelu"
         sizes = (D, config.embedding_size, config.vocab_size)
         self.masked = MaskedTokenHead(*sizes, activation, eps) if "masked" in heads else None
         self.next_sentence = Linear(D, 2) if "next_sentence" in heads else None
         self.replaced = ReplacedTokenHead(D, config.activation) if "replaced" in heads else None
-        self.add_heads(dense=config.family == "electra")
+        self.add_heads(config.activation, dense=config.family == "electra")
 
     @property
     def output(self) -> Projection:
@@ -260,6 +271,27 @@ class BertWithHeads(TaskHeads):
         """(N, D) hidden states -> (N, V). The model has to have the head "masked"."""
         assert self.masked is not None
         return self.output.logits(self.masked(hidden))
+
+    def states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Hidden:
+        """See `TaskHeads`."""
+        hidden: Hidden = self.encoder(ids, mask, types)
+        return hidden
+
+    def row_states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Tensor:
+        """See `TaskHeads`."""
+        return self.encoder.first(ids, mask, types)
+
+    def packed_states(
+        self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], layers: range, types: Tensor | None = None
+    ) -> list[Tensor]:
+        """See `TaskHeads`."""
+        return self.encoder.packed(ids, positions, groups, layers, types)
+
+    def packed_rows(
+        self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], types: Tensor | None = None
+    ) -> Tensor:
+        """See `TaskHeads`."""
+        return self.encoder.packed_first(ids, positions, groups, types)
 
     def vectors(self, hidden: Tensor) -> Tensor:
         """See `TaskHeads`; through the pooler where there is one."""

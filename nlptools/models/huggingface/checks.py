@@ -22,7 +22,7 @@ ACTIVATIONS = {  # in configurations: here
     "silu": "swish",
 }
 _EMBEDDINGS = ("token_embedding.weight", "source_embedding.weight", "output_matrix.weight")
-_LABELS = re.compile(r"(_orig_mod\.|module\.)*(score|classifier|classifier\.out_proj)\.weight")
+_LABELS = re.compile(r"(_orig_mod\.|module\.)*(score|classifier|classifier\.out_proj|sequence\.output|tokens)\.weight")
 _PREFIXES = r"(_orig_mod\.|module\.)*(model\.|transformer\.)?"
 OUR_HEADS = {  # unknown to transformers, which leaves them out when it opens the directory
     "yes_no": "nlptools.yes_no",
@@ -134,7 +134,14 @@ def labels_in(weights: Mapping[str, Tensor]) -> int:
     return 2
 
 
+def our_heads_in(weights: Mapping[str, Tensor]) -> tuple[str, ...]:
+    """The heads that weights under our names belong to."""
+    parts = {plain(name, "").split(".")[0] for name in weights}
+    return tuple(head for head in (*TASK_HEADS, *BESIDE_HEADS) if head in parts)
+
+
 def concatenated_in(weights: Mapping[str, Tensor]) -> int:
     """How many layers the head "layer_concat" of a directory takes; 1 without one."""
-    weight = weights.get(f"{OUR_HEADS['layer_concat']}.weight")
+    ours = "layer_concat.weight"
+    weight = weights.get(f"nlptools.{ours}", weights.get(ours))
     return 1 if weight is None or weight.dim() != 2 else max(1, weight.shape[1] // max(1, weight.shape[0]))

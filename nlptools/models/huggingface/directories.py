@@ -101,7 +101,7 @@ def config_from_hf(data: Mapping[str, Any]) -> tuple[str, Any]:
             f"config.json: models of the family {kind!r} are not supported; the nearest that is: {_NEAREST[kind]!r}"
         )
     arch = kind.removeprefix(_OURS) if isinstance(kind, str) and kind.startswith(_OURS) else ""
-    if arch not in registry.ARCHITECTURES:
+    if not registry.is_known(arch):
         raise BundleError(
             f"config.json: model_type {kind!r:.80} is not a model of ours,"
             f" expected {', '.join(types[:-1])} or {types[-1]}"
@@ -177,9 +177,14 @@ def heads_in(arch: str, weights: Mapping[str, Tensor], config: Any, data: Mappin
     """
     if registry.find(arch).family not in (registry.ENCODER, registry.TASK_DECODER):
         return {}
-    family = cast(TaskFamily, _family(arch, config))
     architectures = data.get("architectures")
-    heads = family.heads_in(weights, config, architectures if isinstance(architectures, list) else ())
+    family = _family(arch, config)
+    if family is None:
+        heads = checks.our_heads_in(weights)
+    else:
+        heads = cast(TaskFamily, family).heads_in(
+            weights, config, architectures if isinstance(architectures, list) else ()
+        )
     labels, concatenated = checks.labels_in(weights), checks.concatenated_in(weights)
     return {"heads": heads, "num_labels": labels, "concatenated": concatenated}
 

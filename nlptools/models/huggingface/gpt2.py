@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from nlptools.errors import BundleError
+from nlptools.models import registry
 from nlptools.models.huggingface import checks
 from nlptools.models.language.gpt import GPTConfig
 from nlptools.models.tasks.heads import BESIDE_HEADS, TASK_HEADS
@@ -37,7 +38,6 @@ _TASK_CLASSES = {
     "spans": "GPT2ForQuestionAnswering",
 }
 MODEL_TYPES = ("gpt2",)
-_TASKS = "gpt-tasks"  # our name of the architecture with heads of tasks
 _IGNORED = re.compile(r"h\.\d+\.attn\.(bias|masked_bias)|lm_head\.weight")
 _SIZES = {
     "vocab_size": "vocab_size",
@@ -89,8 +89,10 @@ def config_from_hf(data: Mapping[str, Any], **more: bool) -> GPTConfig:
 def architecture(data: Mapping[str, Any]) -> str:
     """A language model, or one with heads of tasks, ours or another's."""
     ours = data.get("nlptools")  # transformers keeps our note about a language model that it makes a classifier of
-    has_task = (isinstance(ours, dict) and ours.get("arch") == _TASKS) or bool(_named(data.get("architectures")))
-    return _TASKS if has_task else "transformer"
+    has_task = (isinstance(ours, dict) and registry.names_heads(ours.get("arch"))) or bool(
+        _named(data.get("architectures"))
+    )
+    return "transformer-tasks" if has_task else "transformer"
 
 
 def tied(config: GPTConfig) -> tuple[str, str] | None:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from nlptools.errors import BundleError
+from nlptools.models import registry
 from nlptools.models.huggingface import checks
 from nlptools.models.language.modern import ModernConfig
 from nlptools.models.tasks.heads import BESIDE_HEADS, TASK_HEADS
@@ -45,7 +46,6 @@ _TASK_CLASSES = {
     "tokens": "ForTokenClassification",
     "spans": "ForQuestionAnswering",
 }
-_TASKS = "modern-tasks"  # our name of the architecture with heads of tasks
 _OF_HEADS = ("score.", "qa_outputs.", "nlptools.", "crf.")  # beginnings of names
 _IGNORED = re.compile(r"(model\.)?layers\.\d+\.self_attn\.rotary_emb\.inv_freq|(model\.)?rotary_emb\.inv_freq")
 _SAME = (  # fields of one name here and there
@@ -76,13 +76,13 @@ _QWENS_WINDOW, _QWENS_WINDOW_LAYERS = 4096, 28
 def architecture(data: Mapping[str, Any]) -> str:
     """See `directories.FolderLayout`. Raises BundleError for a model with a head that is not known."""
     ours, names = data.get("nlptools"), data.get("architectures")
-    has_task = isinstance(ours, dict) and ours.get("arch") == _TASKS
+    has_task = isinstance(ours, dict) and registry.names_heads(ours.get("arch"))
     for name in names if isinstance(names, list) else ():
         has_task |= bool(_named([name]))
         if isinstance(name, str) and not name.endswith(("ForCausalLM", "Model", *_TASK_CLASSES.values())):
             known = ", ".join(f"...{end}" for end in ("ForCausalLM", *_TASK_CLASSES.values()))
             raise BundleError(f"config.json: {name:.80} is not supported, expected {known}")
-    return _TASKS if has_task else "modern"
+    return "modern-tasks" if has_task else "modern"
 
 
 def _named(architectures: Sequence[Any]) -> list[str]:

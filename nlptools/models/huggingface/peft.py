@@ -120,9 +120,10 @@ def _adapters(arch: str, weights: Mapping[str, Tensor], sizes: Any) -> tuple[dic
     inner: dict[str, bool] = {}  # names of maps within a layer: whether they have adapters
     turned = False
     for name, weight in weights.items():
-        if weight.dim() != 2 or not name.endswith(".weight") or ".blocks." not in f".{name}":
+        name, kind = name.rpartition(".")[::2]
+        in_block = ".blocks." in f".{name}" or f"{name}.lora_A" in weights
+        if weight.dim() != 2 or kind != "weight" or not in_block:
             continue
-        name = name.removesuffix(".weight")
         theirs, transposed = modules(arch, name, len(weight), sizes)
         up, down = weights.get(f"{name}.lora_B"), weights.get(f"{name}.lora_A")
         inner |= {re.split(r"\.\d+\.", part, maxsplit=1)[-1]: up is not None for part in theirs}
@@ -212,7 +213,7 @@ def read_config(path: Path) -> dict[str, Any]:
         from nlptools.models.huggingface import directories
 
         arch, sizes = directories.config_from_hf(config)
-        named = directories.config_to_hf(registry.WITH_HEADS.get(arch, arch), sizes, (head,))
+        named = directories.config_to_hf(registry.with_heads(arch) or arch, sizes, (head,))
         config["architectures"] = named["architectures"]
     return config
 

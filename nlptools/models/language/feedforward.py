@@ -167,6 +167,12 @@ class FeedForwardLM(LanguageModelDefaults, nn.Module):
         shape = (batch_size, self.config.local_tokens - 1 + self.config.far_tokens)
         return FeedForwardLMState(torch.full(shape, -1, device=self.token_embedding.weight.device))
 
+    def layer_of(self, name: str) -> int:
+        """See `contract.Layered`; the first layer is not in the list of the others."""
+        if name.startswith("layers."):
+            return 1 + super().layer_of(name)
+        return 1 if name.startswith(("local.", "far.", "direct.")) else super().layer_of(name)
+
     def _bias(self) -> Tensor:
         return self.output_bias
 

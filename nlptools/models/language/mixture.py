@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from nlptools.layers.output import Measure, OutputHead, OutputHeadDefaults
 from nlptools.models.contract import LanguageModel, LanguageModelDefaults
 from nlptools.models.language.alignment import TokenAlignment
-from nlptools.models.language.ngram_decoder import NGramDecoder
 
 LARGEST = 1 << 24  # words of an n-gram model, whose ids have to be exact in float32
 _ROWS = 64  # whole distributions that are computed at a time
@@ -167,8 +166,8 @@ class Mixture(LanguageModelDefaults, nn.Module):
         self.max_context = min(contexts, default=None)
         # parts with a state carry it over texts of any length; else all see the same windows
         self.streams = self.max_context is None
-        neural = [part for part in parts if not isinstance(part, NGramDecoder)]
-        self.neural = [not isinstance(part, NGramDecoder) for part in parts]
+        self.neural_parts = [part.neural for part in parts]
+        neural = [part for part in parts if part.neural]
         self.runs_in_16_bits = all(part.runs_in_16_bits for part in neural)
         widths = [_width(part) for part in parts]
         layers = max((part.config.num_hidden_layers for part in neural), default=0)
@@ -201,7 +200,5 @@ class Mixture(LanguageModelDefaults, nn.Module):
 
 def _width(part: LanguageModel) -> int:
     """The size of the hidden states that a part's head reads."""
-    if isinstance(part, NGramDecoder):
-        return max(1, part.model.order - 1)
     hidden, _ = part(torch.zeros(1, 1, dtype=torch.long))
     return int(hidden.shape[-1])

@@ -133,6 +133,7 @@ class Modern(GPT):
         nn.Module.__init__(self)
         self.config: Any = config
         self.max_context = config.max_position_embeddings
+        self.activation, self.initializer_range = config.activation, config.initializer_range
         D = config.hidden_size
         self.token_embedding = padded_embedding(config.vocab_size, D)
         self.output = self._output(config.vocab_size, config.tie_word_embeddings)

@@ -45,7 +45,7 @@ class NGramDecoder(LanguageModelDefaults, nn.Module):
     it comes before a text. Hidden states are in float64, in which ids are exact.
     """
 
-    max_context, runs_in_16_bits, streams = None, False, False
+    max_context, runs_in_16_bits, streams, neural = None, False, False, False
 
     def __init__(self, model: NGrams, eos: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Heads of tasks on top of hidden states, for BERT, ELECTRA and GPT.
+"""Heads of tasks on top of the hidden states of an encoder or a language model.
 
 Shapes: B batch, T length, N positions, D hidden, K labels.
 """
@@ -6,12 +6,13 @@ Shapes: B batch, T length, N positions, D hidden, K labels.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from nlptools.configs.layers import Layers
+from nlptools.errors import UsageError
 from nlptools.layers.crf import Crf
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.heads import LayerMix, MentionHead, SequenceHead
@@ -19,17 +20,35 @@ from nlptools.layers.initial import draw_as_bert
 from nlptools.layers.linear import Linear
 from nlptools.layers.packed import EqualLengths
 from nlptools.layers.pooling import choose
-from nlptools.models.contract import Hidden
+from nlptools.models.contract import Hidden, Layered
 
 TASK_HEADS = ("sequence", "tokens", "spans", "choice", "yes_no", "mentions")
 LAYER_HEADS = ("layer_mix", "layer_concat")  # learned combinations of several layers into the one that they see
 BESIDE_HEADS = ("crf", *LAYER_HEADS)
 
 
-class TaskHeads(nn.Module):
-    """A model that reads whole texts, as `encoder`, with the heads of tasks.
+class ReadsRows(Protocol):
+    """How a model with heads of tasks turns rows of tokens into hidden states."""
 
-    `encoder` is used as a `Bert`; a model with another one overrides the methods that return hidden states.
+    def states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Hidden:
+        """The hidden states of all layers; see `contract.Encoder`."""
+
+    def row_states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Tensor:
+        """(B, T) -> (B, 1, D): the last hidden state of the token that represents each row."""
+
+    def packed_states(
+        self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], layers: range, types: Tensor | None = None
+    ) -> list[Tensor]:
+        """The hidden states (N, D) of `layers` for sequences end to end; see `contract.Encoder.packed`."""
+
+    def packed_rows(
+        self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], types: Tensor | None = None
+    ) -> Tensor:
+        """(B, D): the last hidden state of the token that represents each sequence, of sequences end to end."""
+
+
+class TaskHeads(nn.Module):
+    """A model that reads whole texts, as `encoder`, with the heads of tasks. Subclasses also fulfil `ReadsRows`.
 
     Attributes:
         sequence: labels of a whole sequence, or a number; or None.
@@ -44,11 +63,10 @@ class TaskHeads(nn.Module):
     """
 
     runs_in_16_bits = True
-    last_speaks = False  # whether the last token represents its row, not the first
+    causal = False  # whether tokens see only those before them, so that the last one represents its row, not the first
 
-    encoder: Any
-    heads: tuple[str, ...]
-    num_labels: int
+    encoder: Layered
+    initializer_range = 0.02  # standard deviation of the first weights of heads
 
     def __init__(self, config: Any, heads: tuple[str, ...], num_labels: int, concatenated: int = 1) -> None:
         """The heads come by `add_heads`.
@@ -63,7 +81,7 @@ class TaskHeads(nn.Module):
         self.num_labels = num_labels
         self.concatenated = concatenated
 
-    def add_heads(self, dense: bool = False, bias: bool = True) -> None:
+    def add_heads(self, activation: str, dense: bool = False, bias: bool = True) -> None:
         """Create the heads of tasks. `dense`, `bias`: of the heads for whole sequences, see `SequenceHead`."""
         heads, K, D, dropout = self.heads, self.num_labels, self.config.hidden_size, self.config.hidden_dropout
         self.sequence = SequenceHead(D, K, dense, dropout, bias=bias) if "sequence" in heads else None
@@ -72,51 +90,44 @@ class TaskHeads(nn.Module):
         self.spans = Linear(D, 2) if "spans" in heads else None
         self.crf = Crf(K) if "crf" in heads else None
         self.yes_no = Linear(D, 3) if "yes_no" in heads else None
-        self.mentions = MentionHead(D, self.config.activation, dropout) if "mentions" in heads else None
+        self.mentions = MentionHead(D, activation, dropout) if "mentions" in heads else None
         self.layer_mix = LayerMix(self.config.num_hidden_layers + 1) if "layer_mix" in heads else None
         self.layer_concat = Linear(self.concatenated * D, D, bias=False) if "layer_concat" in heads else None
         self.dropout = Dropout(dropout)
 
     def initialize(self) -> None:
         """Draw all weights: of the heads as BERT does, of the encoder by its own `initialize`."""
-        draw_as_bert(self, self.config.initializer_range)
+        draw_as_bert(self, self.initializer_range)
         self.encoder.initialize()
 
-    def states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Hidden:
-        """The hidden states of all layers; see `contract.Encoder`."""
-        hidden: Hidden = self.encoder(ids, mask, types)
-        return hidden
+    @property
+    def max_context(self) -> int | None:
+        """Most tokens of a row; None: no limit."""
+        return self.encoder.max_context
 
-    def row_states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Tensor:
-        """(B, T) -> (B, 1, D): the last hidden state of the token that represents each row."""
-        hidden: Tensor = self.encoder.first(ids, mask, types)
-        return hidden
+    def part_of(self, name: str) -> int:
+        """The part of the model that a parameter belongs to: 0 the embeddings, 1 to L the layers, L + 1 the heads."""
+        top = self.config.num_hidden_layers + 1
+        return self.encoder.layer_of(name.removeprefix("encoder.")) if name.startswith("encoder.") else top
+
+    def linear_maps(self) -> list[str]:
+        """The names of the linear maps that adapters can be added to."""
+        return [f"encoder.{name}" for name in self.encoder.linear_maps()]
 
     def of_rows(self, hidden: Tensor, mask: Tensor | None = None) -> Tensor:
         """(B, T, D) -> (B, 1, D): of the token that represents each row. `mask` (B, T), True = real; None: all is."""
-        if not self.last_speaks:
+        if not self.causal:
             return hidden[:, :1]
         if mask is None:
             return hidden[:, -1:]
         rows = torch.arange(len(hidden), device=hidden.device)
         return hidden[rows, mask.sum(1) - 1][:, None]
 
-    def packed_states(
-        self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], layers: range, types: Tensor | None = None
-    ) -> list[Tensor]:
-        """The hidden states (N, D) of `layers` for sequences end to end; see `Bert.packed`."""
-        states: list[Tensor] = self.encoder.packed(ids, positions, groups, layers, types)
-        return states
-
-    def packed_rows(
-        self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], types: Tensor | None = None
-    ) -> Tensor:
-        """(B, D): the last hidden state of the token that represents each sequence, of sequences end to end."""
-        hidden: Tensor = self.encoder.packed_first(ids, positions, groups, types)
-        return hidden
-
     def put_together(self, states: Sequence[Tensor], which: Layers) -> Tensor:
         """(..., D) of each layer -> (..., D): what the heads see of the layers `which`. Raises UsageError."""
+        seen = states if self.layer_mix is not None else states[which.begin : which.end]
+        if any(state.shape[-1] != self.config.hidden_size for state in seen):
+            raise UsageError("--layers: one of these layers has another size than the last one")
         if self.layer_mix is not None:
             mixed: Tensor = self.layer_mix(states)
             return mixed

@@ -142,7 +142,7 @@ class WordReader(TaskHeads):
 
     def __init__(self, config: WordReaderConfig) -> None:
         super().__init__(config, config.heads, config.num_labels)
-        self.add_heads()
+        self.add_heads("relu")
         self.input = WordInput(config)
         self.types = nn.Embedding(2, _TYPE_SIZE)
         size = self.input.input_size + _TYPE_SIZE

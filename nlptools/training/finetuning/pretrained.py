@@ -19,6 +19,7 @@ from nlptools.configs.layers import Layers, layers, read_mix
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.inference.loading import open_model
 from nlptools.models import registry
+from nlptools.models.contract import with_dropout
 from nlptools.models.huggingface import peft
 from nlptools.models.tasks.heads import BESIDE_HEADS, LAYER_HEADS, TASK_HEADS, TaskHeads
 from nlptools.tasks import outputs
@@ -38,10 +39,10 @@ def opened(settings: Finetune) -> Pretrained:
         raise UsageError(
             f"{display(settings.model)} is an ELMo: --features says where its vectors go", hint="--features input"
         )
-    if base.arch not in registry.WITH_HEADS and not isinstance(base.model, TaskHeads):
+    if registry.with_heads(base.arch) is None:
         raise BundleError(
-            f"{display(settings.model)}: not an encoder or a GPT",
-            hint="finetune takes a BERT, an ELECTRA, a GPT or a LLaMA",
+            f"{display(settings.model)}: not an encoder or a language model that can have a head",
+            hint="finetune takes a BERT, an ELECTRA, a GPT, a LLaMA, or a language model of train-lm except n-grams",
         )
     if settings.chat is not None and base.is_encoder:
         raise UsageError(f"--chat goes with language models, {display(settings.model)} is an encoder")
@@ -68,7 +69,7 @@ class Pretrained:
     @property
     def arch(self) -> str:
         """The architecture of the model with heads."""
-        return registry.WITH_HEADS.get(self.base.arch, self.base.arch)
+        return registry.with_heads(self.base.arch) or self.base.arch
 
     def settings(self) -> dict[str, Any]:
         """The settings besides `Finetune`; a continued run must have the same."""
@@ -129,12 +130,11 @@ def new_model(
     config, heads = held.config, (task.head, *task.extra_heads)
     heads += (f"layer_{which.kind}",) if f"layer_{which.kind}" in LAYER_HEADS else ()
     sees = which.count(config.num_hidden_layers + 1)
-    if dropout is not None:
-        config = replace(config, **{name: dropout for name in vars(config) if name.endswith("_dropout")})
+    config = with_dropout(config, dropout)
     if base.is_encoder and task.head in ("sequence", "choice") and config.family == "bert":
         heads = ("pooler", *heads)
-    kind = registry.model_class(registry.WITH_HEADS.get(base.arch, base.arch))
-    model: TaskHeads = kind(config, heads, task.num_labels, sees)
+    arch = registry.with_heads(base.arch) or base.arch
+    model: TaskHeads = registry.build(arch, config, heads=heads, num_labels=task.num_labels, concatenated=sees)
     torch.manual_seed(seed)
     model.initialize()
     task.begin(model)
@@ -151,9 +151,9 @@ def _weights(base: bundle.Bundle, task: Task, which: Layers) -> dict[str, Tensor
     """The weights of a bundle under the names of a `TaskHeads`; those of heads only if they are for the same labels and see the
     same layers.
     """
-    held = base.model
+    held: Any = base.model
     weights: dict[str, Tensor] = base.weights()
-    if not isinstance(held, TaskHeads):
+    if not base.heads and registry.find(base.arch).family == registry.LANGUAGE:
         return {f"encoder.{name}": tensor for name, tensor in weights.items()}
     same = task.head in held.heads and held.num_labels == task.num_labels
     same &= tasks.seen_layers(base) == which._replace(file=None)
@@ -170,8 +170,8 @@ class TaskLoss(Objective):
         """`decay`, `unfreeze`: see `rates.Rates`."""
         super().__init__(model)
         self.task, self.which = task, which
-        names = [name for name, _ in self.named_parameters()]
-        self.factors = rates.Rates(names, model.config.num_hidden_layers, decay, unfreeze)
+        parts = {f"model.{name}": model.part_of(name) for name, _ in model.named_parameters()}
+        self.factors = rates.Rates(parts, model.config.num_hidden_layers + 1, decay, unfreeze)
 
     def counts(self, batch: FeatureBatch) -> dict[str, float]:
         """The divisor of the loss: the sum of the weights."""

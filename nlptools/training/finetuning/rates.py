@@ -1,45 +1,38 @@
 """Learning rates of the parts of an encoder: layer-wise decay, frozen layers, gradual unfreezing.
 
 Layer-wise decay: Howard & Ruder 2018 (arXiv:1801.06146), Clark et al. 2020 (arXiv:2003.10555). Gradual unfreezing: Howard &
-Ruder 2018. The embeddings are part 0, the blocks 1 to L, a norm after them L, the heads and the pooler L + 1.
+Ruder 2018. The embeddings are part 0, the layers 1 to L, a norm after them L, the heads and the pooler L + 1.
 Departure from ELECTRA's script: the rate of the last block is one decay below that of the head, not two.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Mapping
+
+from nlptools.models.tasks.heads import TaskHeads
 
 
-def part_of(name: str, num_layers: int) -> int:
-    """The part of a parameter of a `TaskHeads`, 0 to `num_layers` + 1."""
-    block = re.search(r"encoder\.blocks\.(\d+)\.", name)
-    if block:
-        return int(block[1]) + 1
-    if "encoder.norm." in name:
-        return num_layers
-    return 0 if "encoder." in name and "encoder.pooler." not in name else num_layers + 1
-
-
-def freeze(model: Any, layers: int | None) -> None:
-    """Freeze the embeddings and the first `layers` blocks, None: all of them; 0 freezes nothing."""
+def freeze(model: TaskHeads, layers: int | None) -> None:
+    """Freeze the embeddings and the first `layers` layers, None: all of them; 0 freezes nothing."""
     num_layers = model.config.num_hidden_layers
     last = num_layers if layers is None else min(layers, num_layers)
     if layers == 0:
         return
     for name, parameter in model.named_parameters():
-        if part_of(name, num_layers) <= last:
+        if model.part_of(name) <= last:
             parameter.requires_grad_(False)
 
 
 class Rates:
     """Factors of the learning rate for each parameter."""
 
-    def __init__(self, names: Iterable[str], num_layers: int, decay: float = 1.0, unfreeze: float = 0.0) -> None:
-        """`unfreeze`: epochs after which one more part is trained; 0: all are trained from the start."""
-        self.parts = {name: part_of(name, num_layers) for name in names}
-        self.top, self.decay, self.unfreeze = num_layers + 1, decay, unfreeze
+    def __init__(self, parts: Mapping[str, int], top: int, decay: float = 1.0, unfreeze: float = 0.0) -> None:
+        """
+        Args:
+            parts: the part of each parameter, see `TaskHeads.part_of`; `top` is that of the heads.
+            unfreeze: epochs after which one more part is trained; 0: all are trained from the start.
+        """
+        self.parts, self.top, self.decay, self.unfreeze = parts, top, decay, unfreeze
 
     def at(self, epoch: float) -> dict[str, float]:
         """The factor of each parameter; 1 for missing ones."""

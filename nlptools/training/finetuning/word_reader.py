@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ from nlptools.errors import BundleError, UsageError, display
 from nlptools.inference.loading import open_model
 from nlptools.layers.heads import LayerMix
 from nlptools.models import registry
+from nlptools.models.language.elmo import ElmoConfig
 from nlptools.models.tasks.word_reader import MARKS, PAD, UNK, WordReader, WordReaderConfig
 from nlptools.tasks import outputs, readers
 from nlptools.tasks.task import Task
@@ -96,7 +97,7 @@ class ReaderTraining:
         """See `pretrained.Pretrained`."""
         learned, scratch, options = self._learned, self.scratch, self.options
         assert learned is not None and self._lexicon is not None and options.features is not None
-        used = options.features != "none"
+        used, held = options.features != "none", cast(ElmoConfig, self.base.model.config)
         config = WordReaderConfig(
             vocab_size=len(learned.vocab),
             trained=learned.trained,
@@ -113,7 +114,7 @@ class ReaderTraining:
             unk=UNK,
             features=options.features,
             layers="mix" if layers(options.layers).kind == "mix" else options.layers,
-            elmo=replace(self.base.model.config, softmax=False) if used else None,
+            elmo=replace(held, softmax=False) if used else None,
             elmo_lowercase=self.base.tokenizer.lowercase,
         )
         model = WordReader(config)

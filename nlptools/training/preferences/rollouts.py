@@ -236,7 +236,7 @@ class Rollouts(BatchSource):
             self.scale = Scale.of(rewards) if self.settings.normalize else Scale(0.0, 1.0)
         penalized = self.scale(rewards) - self.settings.missing_end * ~ended
         numbers = token_numbers(model.read, features, self.backend)
-        with lora.switched_off(model.policy):
+        with lora.switched_off(model):
             reference = token_log_probabilities(
                 self.reference or model.policy, features, self.backend, never=model.never
             )

@@ -77,7 +77,8 @@ def test_frozen_layers_stay_as_they_are(tmp_path: Path) -> None:
     train(tmp_path, path, freeze="1", epochs=1.0)
     after = weights(tmp_path / "out")
     moved = {name for name, tensor in before.items() if not torch.equal(tensor, after[name])}
-    assert moved and all(rates.part_of(name, 2) >= 2 for name in moved)
+    part_of = bundle.load(tmp_path / "out").model.part_of
+    assert moved and all(part_of(name) >= 2 for name in moved)
     assert any(".blocks.1." in name for name in moved) and "encoder.pooler.dense.weight" in moved
     train(tmp_path, path, freeze="all", epochs=1.0, force=True)
     after = weights(tmp_path / "out")
@@ -90,10 +91,11 @@ def test_frozen_layers_stay_as_they_are(tmp_path: Path) -> None:
 def test_rates_by_hand() -> None:
     names = ["model.encoder.token_embedding.weight", "model.encoder.blocks.0.x", "model.encoder.blocks.1.x"]
     head = ["model.encoder.pooler.dense.weight", "model.sequence.output.bias"]
-    assert rates.Rates([*names, *head], 2).at(0.0) == {}
-    decayed = rates.Rates([*names, *head], 2, decay=0.5).at(7.0)
+    parts = dict(zip([*names, *head], [0, 1, 2, 3, 3], strict=True))
+    assert rates.Rates(parts, 3).at(0.0) == {}
+    decayed = rates.Rates(parts, 3, decay=0.5).at(7.0)
     assert list(decayed.values()) == [0.125, 0.25, 0.5, 1.0, 1.0]
-    gradual = rates.Rates([*names, *head], 2, unfreeze=0.5)
+    gradual = rates.Rates(parts, 3, unfreeze=0.5)
     assert list(gradual.at(0.4).values()) == [0, 0, 0, 1, 1]
     assert list(gradual.at(0.5).values()) == [0, 0, 1, 1, 1]
     assert list(gradual.at(1.5).values()) == [1, 1, 1, 1, 1]

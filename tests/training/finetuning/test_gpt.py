@@ -20,20 +20,18 @@ from nlptools.configs.export import Export
 from nlptools.configs.generation import Generate
 from nlptools.configs.layers import layers
 from nlptools.converters.onnx_export import export
-from nlptools.errors import BundleError, UsageError
+from nlptools.errors import UsageError
 from nlptools.inference.embedding.text_embedder import TextEmbedder
 from nlptools.models import registry
-from nlptools.models.language.gpt import GPTConfig
-from nlptools.models.tasks.gpt import GPTWithHeads
+from nlptools.models.language.gpt import GPT, GPTConfig
+from nlptools.models.tasks.with_heads import WithHeads
 from nlptools.tasks import outputs
-from nlptools.training.finetuning import rates
 from tests.tasks.answer.test_task import questions, scores
 from tests.tasks.choice.test_task import choices
 from tests.tasks.classify.test_task import predicted
 from tests.tasks.coreference.test_task import gap
 from tests.tasks.tag.test_task import columns, sentences
 from tests.tasks.tiny_tasks import FP32, gpt, stop_and_go_on, table, texts, train
-from tests.tiny_bundles import words_bundle
 
 
 @pytest.fixture
@@ -50,7 +48,7 @@ def test_labels(tmp_path: Path, base: Path) -> None:
     done = train(tmp_path, table(tmp_path / "a.tsv", texts(300)), table(tmp_path / "b.tsv", texts(60, 1)))
     assert done.metrics["valid_accuracy"] == 1.0
     found = bundle.load(tmp_path / "out")
-    assert found.arch == "gpt-tasks" and found.family == registry.TASK_DECODER and not found.is_encoder
+    assert found.arch == "transformer-tasks" and found.family == registry.TASK_DECODER and not found.is_encoder
     assert found.config["architectures"] == ["GPT2ForSequenceClassification"]
     assert found.config["pad_token_id"] == found.config["eos_token_id"] == found.eos == 0
     new = texts(40, 2)
@@ -163,7 +161,7 @@ def test_frozen_layers_stay_as_they_are(tmp_path: Path, base: Path) -> None:
     after = weights(tmp_path / "out")
     moved = {name for name, tensor in before.items() if not torch.equal(tensor, after[name])}
     assert {"encoder.norm.weight", "encoder.norm.bias"} < moved and any(".blocks.1." in name for name in moved)
-    assert all(rates.part_of(name, 2) >= 2 for name in moved)
+    assert all(bundle.load(tmp_path / "out").model.part_of(name) >= 2 for name in moved)
     train(tmp_path, path, freeze="all", epochs=1.0, force=True)
     after = weights(tmp_path / "out")
     assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
@@ -197,7 +195,7 @@ def test_it_learns_on_from_another_task(tmp_path: Path, base: Path) -> None:
 @pytest.mark.parametrize("which", ["last", "1", "mean:-2:"])
 def test_logits_are_those_of_each_row_alone_and_padding_changes_nothing(head: str, which: str) -> None:
     torch.manual_seed(0)
-    model = GPTWithHeads(GPTConfig(50, 32, 2, 4, 40, initializer_range=0.3), (head,), 3)
+    model = WithHeads(GPT(GPTConfig(50, 32, 2, 4, 40, initializer_range=0.3)), (head,), 3)
     model.initialize()
     model.eval().requires_grad_(False)
     rng = np.random.default_rng(0)
@@ -235,10 +233,4 @@ def test_what_else_is_done_with_the_directory(tmp_path: Path, base: Path) -> Non
     with pytest.raises(UsageError, match="export needs a BERT or an ELECTRA"):
         export(out, Export(output=str(tmp_path / "x.onnx")))
     described = nlptools.describe(out)
-    assert described["model"]["architecture"] == "gpt-tasks"
-
-
-def test_an_lstm_is_no_beginning(tmp_path: Path) -> None:
-    words_bundle(tmp_path / "encoder", "lstm")
-    with pytest.raises(BundleError, match="not an encoder or a GPT"):
-        train(tmp_path, table(tmp_path / "a.tsv", texts(30)))
+    assert described["model"]["architecture"] == "transformer-tasks"
