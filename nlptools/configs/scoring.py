@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nlptools.configs import option
-from nlptools.configs.tasks import changed
+from nlptools.configs.combinations import check_combinations
 from nlptools.errors import UsageError
 
 MEASURES = ("surprisal", "rank", "entropy", "tokens", "unknown")  # of --per word
@@ -63,18 +63,22 @@ class Score:
         "Score alternatives: the log-probability of each choice of a record, given the context of the record. Writes"
         " JSON lines, and the accuracy if the records have answers; with --per total only the accuracy.",
         section="Choices",
+        only={"per": ("line", "total")},
+        excludes=("text_column", "masked", "stride", "document", "carry", "tune", "save", "cache", "dynamic", "eos"),
     )
     unconditional: str | None = option(
         None,
         "Also score each choice after TEXT alone, and select choices by the difference. '': after the start of a text.",
         metavar="TEXT",
         section="Choices",
+        needs=("choices",),
     )
     by: str | None = option(
         None,
         "Also print the accuracy for each value of this column or key, such as phenomenon.",
         metavar="COLUMN",
         section="Choices",
+        needs=("choices",),
     )
     target_delimiter: str = option(
         " ",
@@ -83,12 +87,14 @@ class Score:
         metavar="TEXT",
         was={"--delimiter": "--target-delimiter"},
         section="Choices",
+        needs=("choices",),
     )
     strict: bool = option(
         False,
         "Refuse a context that exceeds the context length of the model together with its choices. Default: cut it on"
         " the left, and count it.",
         section="Choices",
+        needs=("choices",),
     )
     text_column: str | None = option(
         None,
@@ -96,6 +102,7 @@ class Score:
         " the others. A column is a name in the first line, or a number from 1 (-1: the last).",
         metavar="NAME",
         was={"--field": "--text-column"},
+        only={"per": ("line", "word"), "to": ("text",)},
     )
     masked: str | None = option(
         None,
@@ -104,6 +111,18 @@ class Score:
         choices=("pll", "within-word"),
         bare="pll",
         metavar="[HOW]",
+        excludes=(
+            "eos",
+            "document",
+            "stride",
+            "carry",
+            "mixed",
+            "tune",
+            "cache",
+            "dynamic",
+            "memory_length",
+            "boundary_correction",
+        ),
     )
     measures: tuple[str, ...] = option(
         ("surprisal",),
@@ -112,17 +131,20 @@ class Score:
         choices=MEASURES,
         was={"--columns": "--measures"},
         section="Words",
+        only={"per": ("word",)},
     )
     base: str | None = option(
         None,
         "Base of the logarithm of surprisals and entropies: 2 (bits), e (nats) or 10. Default: 2.",
         choices=tuple(LOGARITHMS),
         section="Words",
+        only={"per": ("word",)},
     )
     boundary_correction: bool = option(
         True,
         "Include the end of a word in its surprisal, where the first piece of a word contains the space before it.",
         section="Words",
+        only={"per": ("word",)},
     )
     stride: int = option(
         0,
@@ -136,6 +158,7 @@ class Score:
         None,
         "Unit that --per total scores independently. Default: as in training.",
         choices=("line", "paragraph", "file"),
+        only={"per": ("total",)},
     )
     carry: bool = option(
         False,
@@ -156,6 +179,7 @@ class Score:
         metavar="P,P,...",
         check=mixture_weights,
         was={"--weights": "--mix-weights"},
+        excludes=("tune",),
         **_MIXTURE,
     )
     tune: str | None = option(
@@ -177,6 +201,7 @@ class Score:
         " similar hidden state. Implies --carry.",
         low=0,
         metavar="N",
+        excludes=("per word",),
         **_ADAPTATION,
     )
     cache_settings: str | None = option(
@@ -184,6 +209,8 @@ class Score:
         "Weight of the cache, and scale of the similarities. Default: .1,.3; --tune finds better values.",
         metavar="P,X",
         check=cache_settings,
+        needs=("cache",),
+        excludes=("tune",),
         **_ADAPTATION,
     )
     dynamic: float = option(
@@ -192,6 +219,7 @@ class Score:
         " this learning rate. Implies --carry. The model directory does not change.",
         low=0,
         metavar="RATE",
+        excludes=("stride",),
         **_ADAPTATION,
     )
     dynamic_decay: float = option(
@@ -200,13 +228,22 @@ class Score:
         low=0,
         high=1,
         metavar="X",
+        needs=("dynamic",),
         **_ADAPTATION,
     )
-    dynamic_segment: int = option(20, "Tokens per update.", low=1, metavar="N", **_ADAPTATION)
+    dynamic_segment: int = option(
+        20,
+        "Tokens per update.",
+        low=1,
+        metavar="N",
+        needs=("dynamic",),
+        **_ADAPTATION,
+    )
     eos: bool = option(
         True,
         "Score the end-of-text token of each line or document. --no-eos without --stride gives the values of"
         " loglikelihood_rolling in lm-evaluation-harness.",
+        excludes=("per word",),
     )
     batch_tokens: int = option(4096, "Tokens per batch, padding included.", low=1, metavar="N")
     quantize: str | None = option(
@@ -214,6 +251,7 @@ class Score:
         "Round weights and activations to 8 bits in matrix products, as generate --quantize int8 does.",
         choices=("int8",),
         was={"--weights int8": "--quantize int8"},
+        excludes=("mixed", "mix_weights", "tune", "save", "masked", "dynamic"),
     )
     memory_length: int | None = option(
         None,
@@ -241,103 +279,16 @@ class Score:
 
     def check(self) -> None:
         """Raise UsageError for options that cannot be combined."""
+        check_combinations(self)
         if self.per == "total" and not self.eos and self.one_stream:
-            raise UsageError("--no-eos with --per total does not go with --carry: documents of a stream have an end")
-        if self.per == "word" and not self.eos:
-            raise UsageError("--no-eos does not go with --per word, which never writes the end of text")
-        if self.per != "total" and self.document:
-            raise UsageError("--document goes with --per total; otherwise each line is scored independently")
-        for_words = {
-            "--measures": self.measures != ("surprisal",),
-            "--base": self.base is not None,
-            "--no-boundary-correction": not self.boundary_correction,
-        }
-        if self.per != "word" and (flags := [flag for flag, given in for_words.items() if given]):
-            raise UsageError(f"{flags[0]} goes with --per word")
+            raise UsageError(
+                "--no-eos with --per total cannot be combined with --carry: documents of a stream have an end"
+            )
         if len(set(self.measures)) < max(1, len(self.measures)):
             raise UsageError("--measures: expected different ones")
-        self._check_choices()
-        self._check_text_column()
-        self._check_masked()
-        self._check_mixture()
-        self._check_adaptation()
-
-    def _check_choices(self) -> None:
-        if not self.choices:
-            if flags := changed(self, ("unconditional", "by", "target_delimiter", "strict")):
-                raise UsageError(f"{flags[0]} goes with --choices")
-            return
-        if self.per not in ("line", "total"):
-            raise UsageError(f"--per {self.per} does not go with --choices: expected line or total")
-        unfit = ("text_column", "masked", "stride", "document", "carry", "tune", "save", "cache", "dynamic", "eos")
-        if flags := changed(self, unfit):
-            raise UsageError(
-                f"{flags[0].replace('--eos', '--no-eos')} does not go with --choices",
-                hint="choices are scored given their context, and written as JSON lines",
-            )
-
-    def _check_masked(self) -> None:
-        if self.masked is None:
-            return
-        unfit = {
-            "--no-eos": not self.eos,
-            "--document": self.document is not None,
-            "--stride": self.stride != 0,
-            "--carry": self.carry,
-            "--with": len(self.mixed) > 0,
-            "--tune": self.tune is not None,
-            "--cache": self.cache > 0,
-            "--dynamic": self.dynamic > 0,
-            "--memory-length": self.memory_length is not None,
-            "--no-boundary-correction": not self.boundary_correction,
-        }
-        if flags := [flag for flag, given in unfit.items() if given]:
-            raise UsageError(
-                f"{flags[0]} does not go with --masked",
-                hint="lines are scored one by one, each token in the middle of its context, without an end of text",
-            )
-
-    def _check_mixture(self) -> None:
-        if self.quantize is not None:
-            unfit = {
-                "--with": len(self.mixed) > 0,
-                "--mix-weights": self.mix_weights is not None,
-                "--tune": self.tune is not None,
-                "--save": self.save is not None,
-                "--masked": self.masked is not None,
-                "--dynamic": self.dynamic > 0,
-            }
-            if flags := [flag for flag, given in unfit.items() if given]:
-                raise UsageError(f"{flags[0]} does not go with --quantize, which rounds the weights of a single model")
-            return
-        if self.mix_weights is not None and self.tune is not None:
-            raise UsageError("--mix-weights does not go with --tune, which chooses them")
-        if (
-            self.mix_weights is not None
-            and self.mixed
-            and len(mixture_weights(self.mix_weights)) != 1 + len(self.mixed)
-        ):
-            count = len(mixture_weights(self.mix_weights))
-            raise UsageError(f"--mix-weights has {count} numbers, the mixture has {1 + len(self.mixed)} models")
-
-    def _check_adaptation(self) -> None:
-        if self.cache_settings is not None and not self.cache:
-            raise UsageError("--cache-settings goes with --cache")
-        if self.cache_settings is not None and self.tune is not None:
-            raise UsageError("--cache-settings does not go with --tune, which chooses them")
-        if self.cache and self.per == "word":
-            raise UsageError("--cache does not go with --per word, which needs whole distributions")
-        if not self.dynamic and (self.dynamic_decay or self.dynamic_segment != 20):
-            raise UsageError("--dynamic-decay and --dynamic-segment go with --dynamic")
-        if self.dynamic and self.stride:
-            raise UsageError("--stride does not go with --dynamic: windows move on by --dynamic-segment")
-
-    def _check_text_column(self) -> None:
-        if self.text_column is None:
-            return
-        if self.text_column.lstrip("-").isdecimal() and int(self.text_column) == 0:
+        if self.mix_weights is not None and self.mixed:
+            count, models = len(mixture_weights(self.mix_weights)), 1 + len(self.mixed)
+            if count != models:
+                raise UsageError(f"--mix-weights has {count} numbers, the mixture has {models} models")
+        if self.text_column is not None and self.text_column.lstrip("-").isdecimal() and int(self.text_column) == 0:
             raise UsageError("--text-column: columns count from 1, or from -1 for the last")
-        if self.per not in ("line", "word") or self.json:
-            raise UsageError(
-                "--text-column keeps columns of lines or words: it does not go with --to jsonl or with --per token or total"
-            )

@@ -142,11 +142,11 @@ def test_n_gram_models_and_mixtures_score_choices(call: Run, words: Path, tmp_pa
 @pytest.mark.parametrize(
     ("options", "stdin", "code", "words_of_error"),
     [
-        (["--strict"], "", 2, "--strict goes with --choices"),
-        (["--unconditional", ""], "", 2, "--unconditional goes with --choices"),
-        (["--choices", "--per", "word"], "", 2, "--per word does not go with --choices"),
-        (["--choices", "--carry"], "", 2, "--carry does not go with --choices"),
-        (["--choices", "--no-eos"], "", 2, "--no-eos does not go with --choices"),
+        (["--strict"], "", 2, "--strict requires --choices"),
+        (["--unconditional", ""], "", 2, "--unconditional requires --choices"),
+        (["--choices", "--per", "word"], "", 2, "--choices applies to --per line, total only"),
+        (["--choices", "--carry"], "", 2, "--choices cannot be combined with --carry"),
+        (["--choices", "--no-eos"], "", 2, "--choices cannot be combined with --no-eos"),
         (["--choices"], '{"context": "a"', 65, "<stdin>:1: not valid JSON"),
         (["--choices"], '{"context": "a", "choices": ["b"]}', 65, "<stdin>:1: no context with two or more endings"),
         (["--choices"], '{"context": "a", "choices": ["b", "c"], "answer": 2}', 65, "<stdin>:1: label '2', expected"),

@@ -74,11 +74,11 @@ def test_a_column_and_objects(call: Run, bert: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("--no-eos",), "--no-eos does not go with --masked"),
-        (("--stride", "3"), "--stride does not go with --masked"),
-        (("--carry",), "--carry does not go with --masked"),
-        (("--per", "total", "--document", "line"), "--document does not go with --masked"),
-        (("--per", "word", "--no-boundary-correction"), "--no-boundary-correction does not go with --masked"),
+        (("--no-eos",), "--masked cannot be combined with --no-eos"),
+        (("--stride", "3"), "--masked cannot be combined with --stride"),
+        (("--carry",), "--masked cannot be combined with --carry"),
+        (("--per", "total", "--document", "line"), "--masked cannot be combined with --document"),
+        (("--per", "word", "--no-boundary-correction"), "--masked cannot be combined with --no-boundary-correction"),
     ],
 )
 def test_options_that_do_not_go_together(call: Run, bert: Path, args: tuple[str, ...], said: str) -> None:

@@ -157,16 +157,16 @@ def test_an_empty_line_has_one_empty_column(call: Run, words: Path) -> None:
     ("args", "said"),
     [
         (("--text-column", "0"), "--text-column: columns count from 1"),
-        (("--text-column", "1", "--to", "jsonl"), "--text-column keeps columns"),
-        (("--text-column", "1", "--per", "token"), "--text-column keeps columns"),
-        (("--base", "10"), "--base goes with --per word"),
+        (("--text-column", "1", "--to", "jsonl"), "--text-column applies to --"),
+        (("--text-column", "1", "--per", "token"), "--text-column applies to --"),
+        (("--base", "10"), "--base applies to --per word only"),
         (("--per", "word", "--base", "3"), "--base"),
-        (("--measures", "rank"), "--measures goes with --per word"),
+        (("--measures", "rank"), "--measures applies to --per word only"),
         (("--per", "word", "--measures", "rank,rank"), "--measures: expected different ones"),
         (("--per", "word", "--measures", "size"), "'size' is not one of"),
-        (("--per", "token", "--no-boundary-correction"), "--no-boundary-correction goes with --per word"),
-        (("--per", "word", "--no-eos"), "--no-eos does not go with --per word"),
-        (("--per", "word", "--document", "line"), "--document goes with --per total"),
+        (("--per", "token", "--no-boundary-correction"), "--no-boundary-correction applies to --per word only"),
+        (("--per", "word", "--no-eos"), "--no-eos cannot be combined with --per word"),
+        (("--per", "word", "--document", "line"), "--document applies to --per total only"),
     ],
 )
 def test_options_that_do_not_go_together(call: Run, words: Path, args: tuple[str, ...], said: str) -> None:
