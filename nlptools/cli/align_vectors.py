@@ -61,7 +61,6 @@ def _check(source: str, target: str, align: Align, written: Written, precision: 
     from nlptools.vectors.files import formats
 
     written.check()
-    precision.check()
     read = [path for path in (align.dictionary, precision.test) if path is not None]
     if read:
         streams.check_inputs(read)

@@ -91,14 +91,14 @@ def redefined(base: type, name: str, default: Any, help: str | None = None, **ch
     return field(default=default, metadata={**inherited, "help": help or inherited["help"], **changes})
 
 
-def repetitions(help: str, default: int = 1000) -> Any:
+def repetitions(help: str, default: int = 1000, **rules: Any) -> Any:
     """An option for a number of random repetitions, `default` if it is given without its number."""
-    return option(0, f"{help} ({default} if N is left out).", low=0, bare=default, metavar="[N]")
+    return option(0, f"{help} ({default} if N is left out).", low=0, bare=default, metavar="[N]", **rules)
 
 
-def confidence() -> Any:
-    """The option --confidence."""
-    return repetitions("95% interval by bootstrap, from N resamples")
+def confidence(**rules: Any) -> Any:
+    """The option --confidence; `rules`: arguments of `option`."""
+    return repetitions("95% interval by bootstrap, from N resamples", **rules)
 
 
 def text_column(texts: str, multiple: bool = True) -> Any:

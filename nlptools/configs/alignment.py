@@ -65,7 +65,12 @@ class Written:
 class Precision:
     """Evaluation options"""
 
-    test: str | None = option(None, "Dictionary for measuring the precision of translations.", metavar="FILE")
+    test: str | None = option(
+        None,
+        "Dictionary for measuring the precision of translations.",
+        metavar="FILE",
+        excludes=("held_out",),
+    )
     held_out: float = option(
         0,
         "Measure the precision on held-out words of the dictionary instead: their number, or a fraction below 1.",
@@ -77,13 +82,7 @@ class Precision:
         "File for the precision: JSON lines if the name ends with .jsonl, otherwise TSV; -: standard output.",
         metavar="FILE",
         was={"--json": "--report NAME.jsonl"},
+        needs=("test or held_out",),
     )
     confidence: int = confidence()
     seed: int = option(12345, "Seed of --held-out and of the resamples.", low=0, high=LARGEST_SEED, metavar="N")
-
-    def check(self) -> None:
-        """Raise UsageError for options that exclude or need each other."""
-        if self.test is not None and self.held_out:
-            raise UsageError("--test and --held-out exclude each other")
-        if self.report is not None and self.test is None and not self.held_out:
-            raise UsageError("--report needs --test or --held-out")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nlptools.configs import LARGEST_SEED, confidence, option, repetitions
+from nlptools.configs.combinations import check_combinations
 from nlptools.configs.metrics import TRANSLATION, is_metric
 from nlptools.errors import UsageError
 
@@ -33,7 +34,11 @@ class Input:
         low=0,
         metavar="N",
     )
-    merge: bool = option(False, "Read files of --statistics as arguments, and score their sum.")
+    merge: bool = option(
+        False,
+        "Read files of --statistics as arguments, and score their sum.",
+        excludes=("input", "sentence", "statistics"),
+    )
 
 
 @dataclass(frozen=True)
@@ -90,10 +95,17 @@ class TerOptions:
 class Significance:
     """Significance options"""
 
-    confidence: int = confidence()
-    paired_bs: int = repetitions("Compare systems with the first by paired bootstrap, N resamples")
+    confidence: int = confidence(excludes=("paired_bs", "paired_ar"))
+    paired_bs: int = repetitions(
+        "Compare systems with the first by paired bootstrap, N resamples",
+        excludes=("paired_ar",),
+    )
     paired_ar: int = repetitions("Compare systems with the first by approximate randomization, N trials", 10000)
-    holm: bool = option(False, "Correct p-values for the number of systems compared (Holm 1979).")
+    holm: bool = option(
+        False,
+        "Correct p-values for the number of systems compared (Holm 1979).",
+        needs=("paired_bs or paired_ar",),
+    )
     seed: int = option(12345, "Seed of the random choices.", low=0, high=LARGEST_SEED, metavar="N")
 
     @property
@@ -118,7 +130,11 @@ class Significance:
 class BleuReport:
     """Report options"""
 
-    sentence: bool = option(False, "Score each segment separately. BLEU then implies --effective-order.")
+    sentence: bool = option(
+        False,
+        "Score each segment separately. BLEU then implies --effective-order.",
+        excludes=("format tsv", "confidence", "paired_bs", "paired_ar", "statistics"),
+    )
     format: str | None = option(
         None,
         "Output format. Default: text; for several systems tsv, unless the output is a terminal. latex: for several"
@@ -137,14 +153,20 @@ class BleuReport:
     statistics: str | None = option(
         None, "Also write the statistics of each segment to this file, for --merge.", metavar="FILE"
     )
-    fail_under: float | None = option(None, "End with status 1 if the score is below X.", low=0, metavar="X")
+    fail_under: float | None = option(
+        None,
+        "End with status 1 if the score is below X.",
+        low=0,
+        metavar="X",
+        excludes=("sentence",),
+    )
 
 
 def check(
     references: tuple[str, ...], input: Input, bleu: BleuOptions, significance: Significance, report: BleuReport
 ) -> None:
     """Refuse options that do not go together, before anything is read. Raises UsageError."""
-    tests = [name for name in ("confidence", "paired_bs", "paired_ar") if getattr(significance, name)]
+    check_combinations(input, bleu, significance, report)
     num_systems, different = max(1, len(input.input)), len(set(input.input))
     tokenizer = bleu.tokenize in TOKENIZERS or bleu.tokenize.endswith(".model")
     below = report.fail_under is not None
@@ -156,23 +178,16 @@ def check(
         (not references and input.merge, "--merge expects files of statistics"),
         (not bleu.metrics, f"no metric is named, expected some of {', '.join(METRICS)}"),
         (not tokenizer, f"no such tokenizer: {bleu.tokenize!r}, expected one of {', '.join(TOKENIZERS)} or a .model"),
-        (len(tests) > 1, f"--{' and --'.join(tests)} exclude each other".replace("_", "-")),
         (significance.paired and different < 2, "a paired test compares systems: give --input at least two"),
         (significance.confidence and num_systems > 1, "for several systems use --paired-bs, which gives intervals too"),
-        (significance.holm and not significance.paired, "--holm corrects the p-values of --paired-bs or --paired-ar"),
         (input.num_refs != 1 and len(references) > 1, "--num-refs splits the lines of one file of references"),
-        (input.merge and (input.input or report.sentence or report.statistics), "--merge takes statistics, no texts"),
         (report.format == "latex" and num_systems < 2, "--to latex is for several systems"),
-        (report.sentence and report.format == "tsv", "--sentence writes text or json"),
-        (report.sentence and tests, "--sentence and intervals exclude each other"),
         (report.sentence and num_systems > 1, "--sentence is for one system"),
         (report.sentence and len(bleu.metrics) > 1, "--sentence is for one metric"),
-        (report.sentence and report.statistics, "--sentence and --statistics exclude each other"),
         (report.statistics and (num_systems > 1 or len(bleu.metrics) > 1), "--statistics are of one system and metric"),
         (report.statistics == "-", "--statistics expects the name of a file; the score is on standard output"),
         (below and num_systems > 1, "--fail-under is for one system"),
         (below and set(bleu.metrics) not in ({"bleu"}, {"chrf"}), "--fail-under is for bleu or chrf"),
-        (below and report.sentence, "--fail-under is for the whole corpus"),
     )
     for refused, message in refusals:
         if refused:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from nlptools.configs import delimiter_option, option, text_column
+from nlptools.configs.combinations import check_combinations
 from nlptools.configs.layers import layers
 from nlptools.configs.vectors import STREAMED
 from nlptools.errors import UsageError
@@ -35,6 +36,7 @@ class Embed:
         "How the tokens of a line become one vector. model: as the sentence-transformers directory specifies, its"
         " default; default of other models: mean.",
         choices=POOLINGS,
+        only={"unit": ("sentence",)},
     )
     subword: str = option(
         "mean",
@@ -45,6 +47,7 @@ class Embed:
         False,
         "Write the cosine similarity of the two texts of each line, text TAB text.",
         was={"--pairs": "--similarity"},
+        excludes=("unit", "dtype", "index", "to jsonl", "to tsv", "to word2vec", "to hdf5"),
     )
     normalize: bool = option(False, "Scale each vector to length 1, after --truncate-dim.")
     truncate_dim: int = option(
@@ -72,12 +75,20 @@ class Embed:
         "auto",
         "Output format. auto: by the suffix of --output (.npy, .jsonl, .tsv, .txt for word2vec, .hdf5), otherwise npy.",
         choices=("auto", *STREAMED, "hdf5"),
+        excludes={"tsv": ("unit",), "word2vec": ("unit",)},
+        needs={"hdf5": ("unit",)},
     )
-    dtype: str = option("float32", "Number format of npy.", choices=("float32", "float16"))
+    dtype: str = option(
+        "float32",
+        "Number format of npy.",
+        choices=("float32", "float16"),
+        only={"to": ("auto", "npy")},
+    )
     index: str | None = option(
         None,
         "Also write the labels of the rows: number of the line, position in the line, and token or word.",
         metavar="FILE",
+        only={"unit": ("token", "word")},
     )
     text_column: tuple[str, ...] = text_column("the texts")
     delimiter: str | None = delimiter_option()
@@ -101,23 +112,12 @@ class Embed:
         """Raise UsageError for options that cannot be combined."""
         if self.to == "auto":
             return self.for_output("-").check()
+        check_combinations(self)
         units = self.unit != "sentence"
-        if self.similarity and (units or self.to != "npy" or self.dtype != "float32" or self.index is not None):
-            raise UsageError("--similarity writes one number per line: no --unit, --to, --dtype, --index")
-        if units and self.pooling is not None:
-            raise UsageError(f"--pooling cannot be combined with --unit {self.unit}: it makes one vector per line")
-        if units and self.to not in ("npy", "jsonl", "hdf5"):
-            raise UsageError(f"--to {self.to} cannot be combined with --unit {self.unit}", hint="use --to jsonl or npy")
-        if self.to == "hdf5" and not units:
-            raise UsageError("--to hdf5 needs --unit token or word")
         if self.layers == "all" and self.to != "hdf5":
             raise UsageError("--layers all needs --to hdf5", hint="concat:all puts the layers side by side")
         if units and self.to == "npy" and self.index is None:
             raise UsageError(f"--unit {self.unit} --to npy needs --index FILE, which labels the vectors")
-        if self.index is not None and not (units and self.to == "npy"):
-            raise UsageError("--index needs --unit token or word and --to npy")
-        if self.dtype != "float32" and self.to != "npy":
-            raise UsageError("--dtype needs --to npy")
         if self.text_column and len(self.text_column) != 1 + self.similarity:
             raise UsageError("--text-column: expected one column of texts, with --similarity two")
         if 0 < self.max_length < 3:

@@ -7,6 +7,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 from nlptools.configs import LARGEST_SEED, confidence, delimiter_option, option
+from nlptools.configs.combinations import check_combinations
 from nlptools.configs.metrics import FAMILIES, MetricRequest, is_metric, takers, title
 from nlptools.errors import UsageError
 
@@ -43,14 +44,24 @@ class Evaluate:
         choices=SCHEMES,
     )
     raw: bool = option(False, "Tags are types without prefix, and each token is an entity, as with conlleval -r.")
-    outside: str = option("O", "Tag outside entities.", metavar="TAG")
+    outside: str = option(
+        "O",
+        "Tag outside entities.",
+        metavar="TAG",
+        needs=("raw",),
+    )
     skip_docstart: bool = option(False, "Treat -DOCSTART- lines as ends of sentences, not as tokens.")
     null_odds: str | None = option(
         None,
         "squad2: JSON file with the odds that a question has no answer; finds the best thresholds.",
         metavar="FILE",
     )
-    threshold: float = option(1.0, "squad2: count a question as unanswered if its odds exceed X.", metavar="X")
+    threshold: float = option(
+        1.0,
+        "squad2: count a question as unanswered if its odds exceed X.",
+        metavar="X",
+        needs=("null_odds",),
+    )
     stem: bool = option(False, "ROUGE: compare Porter stems.")
     tokenize: str = option(
         "rouge",
@@ -101,10 +112,20 @@ class EvaluationReport:
             "--format": "--to",
             "-f": "--to",
         },
+        excludes={"report": ("confidence", "score_only", "confusion", "average", "fail_under")},
     )
-    score_only: bool = option(False, "Print only the numbers.", short="-b")
+    score_only: bool = option(
+        False,
+        "Print only the numbers.",
+        short="-b",
+        excludes=("to jsonl",),
+    )
     width: int = option(4, "Decimal places of numbers in text.", short="-w", low=0, high=17, metavar="N")
-    confusion: bool = option(False, "Also print the confusion matrix, with gold labels as rows.")
+    confusion: bool = option(
+        False,
+        "Also print the confusion matrix, with gold labels as rows.",
+        excludes=("score_only",),
+    )
     fail_under: float | None = option(None, "End with status 1 if the value is below X.", metavar="X")
 
     @property
@@ -136,6 +157,7 @@ def check_usage(
 ) -> None:
     """Refuse options that do not go together, before anything is read. Raises UsageError."""
     check_taken(groups, evaluate, source, report)
+    check_combinations(evaluate, source, report)
     first = groups[0][0]
     family = FAMILIES[first.family]
     single = len(groups) == 1 and (len(groups[0]) == 1 or first.family == "labels")
@@ -144,21 +166,13 @@ def check_usage(
          f"{first.metric} needs gold data: missing option '-r'"),
         (source.reference and family.references == "none", f"{first.metric} takes no reference"),
         (len(source.reference) > 1 and family.references != "any", f"{first.metric} takes one reference"),
-        (evaluate.raw and evaluate.scheme not in (None, "conlleval"), "--raw belongs to --scheme conlleval"),
-        (evaluate.outside != "O" and not evaluate.raw, "--outside belongs to --raw"),
-        (evaluate.threshold != 1 and evaluate.null_odds is None, "--threshold belongs to --null-odds"),
+        (evaluate.raw and evaluate.scheme not in (None, "conlleval"), "--raw applies to --scheme conlleval only"),
         (report.report and "report" not in family.options,
          f"--to report is not for {first.metric}, but for {', '.join(map(title, takers('report')))}"),
         (report.report and (not single or any(request.value for request in groups[0])),
          "--to report is for one metric, and all of it"),
-        (report.report and (report.confidence or report.score_only or report.confusion),
-         "--to report cannot be combined with --confidence, --score-only or --confusion"),
-        (report.report and evaluate.average, "--to report shows all averages: no --average"),
-        (report.score_only and report.to == "jsonl", "--score-only and --to jsonl exclude each other"),
-        (report.confusion and report.score_only, "--confusion and --score-only exclude each other"),
         (report.fail_under is not None and first.metric in family.lower_is_better,
          f"--fail-under: of {first.metric}, lower values are better"),
-        (report.fail_under is not None and report.report, "--fail-under and --to report exclude each other"),
     )  # fmt: skip
     for refused, message in refusals:
         if refused:

@@ -11,13 +11,13 @@ from nlptools.configs import (
     LARGEST_FLOAT,
     Training,
     delimiter_option,
-    lora,
     option,
     redefined,
     text_classifiers,
     word_taggers,
 )
 from nlptools.configs.chat import FORMATS
+from nlptools.configs.combinations import check_combinations
 from nlptools.configs.layers import layers
 from nlptools.configs.lora import LoRA
 from nlptools.configs.tasks import SCRATCH_TASKS, changed, check_options, scratch_entry, task
@@ -116,14 +116,21 @@ class Finetune:
         "Train without a pretrained model (classify, pair, regress): the mean of word vectors, a bag of n-grams"
         " (fastText), cnn, lstm, gru, rnn, transformer; tag: the last five. Each has its own defaults.",
         choices=text_classifiers.ARCHITECTURES,
+        excludes=("layers", "layer_decay", "unfreeze", "encoder_dropout"),
     )
     features: str | None = option(
         None,
         "If --model is an ELMo: where bidirectional LSTMs over the words use its vectors: as input, next to their"
         " output, both, or none (the same network without an ELMo). Each has its own defaults.",
         choices=word_taggers.FEATURES,
+        excludes=("scratch", "task seq2seq", "layer_decay", "unfreeze", "encoder_dropout"),
     )
-    train_all: bool = option(False, "Also train the ELMo, otherwise frozen.")
+    train_all: bool = option(
+        False,
+        "Also train the ELMo, otherwise frozen.",
+        needs=("features",),
+        excludes=("features none",),
+    )
     multi_label: bool = option(False, "classify: an example has any number of labels.")
     crf: bool = option(False, "tag, roles: add a conditional random field over the labels.")
     role_spans: str = option(
@@ -179,8 +186,9 @@ class Finetune:
         " first, after every X epochs. 0: train all from the start.",
         low=0,
         metavar="X",
+        excludes=("freeze",),
     )
-    lora: int = redefined(LoRA, "lora", 0)
+    lora: int = redefined(LoRA, "lora", 0, excludes=("scratch", "features", "freeze"))
     lora_alpha: float = redefined(LoRA, "lora_alpha", 16.0)
     lora_dropout: float = redefined(LoRA, "lora_dropout", 0.0)
     lora_targets: str = redefined(LoRA, "lora_targets", "all")
@@ -219,6 +227,7 @@ class Finetune:
         "Cross-validation: train K times, in DIR/fold-N, and validate on another Kth of the data each time.",
         low=0,
         metavar="K",
+        excludes=("seeds",),
     )
 
     def check(self) -> None:
@@ -235,33 +244,17 @@ class Finetune:
             self._check_scratch()
         if self.features is not None:
             self._check_features()
-        elif self.train_all:
-            raise UsageError("--train-all goes with --features")
         if self.folds == 1:
             raise UsageError("--folds 1 leaves nothing to train on")
-        if self.folds and self.seeds > 1:
-            raise UsageError("--folds does not go with --seeds")
-        if self.unfreeze and self.freeze != "0":
-            raise UsageError("--unfreeze does not go with --freeze")
         if 0 < self.max_length < 4:
             raise UsageError("--max-length: expected at least 4, three of them special tokens")
-        lora.check(self)
-        if self.lora and (self.scratch is not None or self.features is not None or self.freeze != "0"):
-            raise UsageError("--lora does not go with --scratch, --features and --freeze")
+        check_combinations(self)
         check_options(task(self.task), self)
 
     def _check_features(self) -> None:
         """Raises UsageError for options that do not go with an ELMo."""
-        if self.scratch is not None:
-            raise UsageError("--features goes with --model, not --scratch")
-        if self.task == "seq2seq":
-            raise UsageError("--features does not go with --task seq2seq")
-        if self.layer_decay != 1.0 or self.unfreeze or self.encoder_dropout is not None:
-            raise UsageError("--layer-decay, --unfreeze and --encoder-dropout do not go with --features")
         if self.freeze not in ("0", "all"):
             raise UsageError(f"--freeze {self.freeze}: with --features, expected all (the word vectors) or 0")
-        if self.train_all and self.features == "none":
-            raise UsageError("--train-all does not go with --features none")
 
     def _check_scratch(self) -> None:
         """Raises UsageError for options that only encoders have."""
@@ -272,8 +265,6 @@ class Finetune:
             raise UsageError(
                 f"--scratch {self.scratch} does not go with --task {self.task}, expected {', '.join(known)}"
             )
-        if self.layers != "last" or self.layer_decay != 1.0 or self.unfreeze or self.encoder_dropout is not None:
-            raise UsageError("--layers, --layer-decay, --unfreeze and --encoder-dropout go with --model, not --scratch")
         if self.freeze not in ("0", "all"):
             raise UsageError(f"--freeze {self.freeze}: with --scratch, expected all (the word vectors) or 0")
         if self.freeze == "all" and self.scratch == "bag":
@@ -308,11 +299,17 @@ class Predict:
     """Prediction options"""
 
     columns: bool = option(False, "Write the columns of the input before the prediction.")
-    probabilities: bool = option(False, "Write the probability of every label; the first line contains the labels.")
+    probabilities: bool = option(
+        False,
+        "Write the probability of every label; the first line contains the labels.",
+        excludes=("top_k",),
+    )
     top_k: int = option(1, "Write the K most probable labels with their probabilities.", low=1, metavar="K")
     threshold: float = option(0.5, "Minimum probability of a label, for models of --multi-label.", low=0, high=1)
     submission: bool = option(
-        False, "Write the file for GLUE's server or GAP's scorer; the model must be trained on the task."
+        False,
+        "Write the file for GLUE's server or GAP's scorer; the model must be trained on the task.",
+        excludes=("columns", "probabilities", "top_k"),
     )
     decoding: str | None = option(
         None,
@@ -359,13 +356,10 @@ class Predict:
 
     def check(self) -> None:
         """Raises UsageError for options that do not go together."""
-        if self.probabilities and self.top_k > 1:
-            raise UsageError("--probabilities does not go with --top-k")
+        check_combinations(self)
         outputs = [name for name in (self.predictions, self.nbest, self.null_odds) if name is not None]
         if "-" in outputs or len(set(outputs)) < len(outputs):
             raise UsageError("--predictions, --nbest-file and --null-odds: expected different files")
         others = self.columns or self.probabilities or self.top_k > 1
         if self.to != "text" and (others or self.submission):
             raise UsageError(f"--to {self.to} is an output format of its own")
-        if self.submission and others:
-            raise UsageError("--submission is an output format of its own")

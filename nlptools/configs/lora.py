@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from nlptools.configs import option
-from nlptools.configs.tasks import changed
-from nlptools.errors import UsageError
 
 _SECTION = "Low-rank adapters"
 TARGETS = ("all", "attention")
@@ -33,9 +31,16 @@ class LoRA:
         low=1e-6,
         metavar="X",
         section=_SECTION,
+        needs=("lora",),
     )
     lora_dropout: float = option(
-        0.0, "Dropout on the input of adapters.", low=0, high=0.9, metavar="P", section=_SECTION
+        0.0,
+        "Dropout on the input of adapters.",
+        low=0,
+        high=0.9,
+        metavar="P",
+        section=_SECTION,
+        needs=("lora",),
     )
     lora_targets: str = option(
         "all",
@@ -43,6 +48,7 @@ class LoRA:
         " many weights.",
         choices=TARGETS,
         section=_SECTION,
+        needs=("lora",),
     )
 
 
@@ -53,10 +59,3 @@ def of(settings: Any) -> LoRA | None:
     """The adapters that the options of a command ask for; None: all weights are trained."""
     known = {name: getattr(settings, name) for name in NAMES if hasattr(settings, name)}
     return LoRA(**known) if settings.lora else None
-
-
-def check(settings: Any) -> None:
-    """Raise UsageError for options of adapters without any."""
-    given = [] if settings.lora else changed(settings, [name for name in NAMES if hasattr(settings, name)])
-    if given:
-        raise UsageError(f"{given[0]} goes with --lora", hint="--lora 8")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass
 from typing import ClassVar
 
-from nlptools.configs import Training, lora, option, redefined
+from nlptools.configs import Training, option, redefined
+from nlptools.configs.combinations import check_combinations
 from nlptools.configs.lora import LoRA
 from nlptools.configs.optimizers import AVERAGING, OPTIMIZERS, optimizers_help
 from nlptools.configs.units import duration
@@ -75,20 +76,36 @@ class TrainPPO:
         " (Andrychowicz et al. 2021).",
         low=0,
         metavar="X",
+        only={"algorithm": ("ppo",)},
     )
     critic: str = option(
         "shared",
         "Critic: a layer on the policy, or a separate network that starts as a copy of the policy.",
         choices=("shared", "separate"),
+        only={"algorithm": ("ppo",)},
     )
-    value_weight: float = option(0.1, "Coefficient of the value loss.", low=0, metavar="X")
+    value_weight: float = option(
+        0.1,
+        "Coefficient of the value loss.",
+        low=0,
+        metavar="X",
+        only={"algorithm": ("ppo",)},
+    )
     value_rate: float = option(
         10.0,
         "Critic learning rate, relative to --lr. A shared critic has it in its last layer.",
         low=0,
         metavar="X",
+        only={"algorithm": ("ppo",)},
     )
-    discount: float = option(1.0, "Discount factor per token.", low=0, high=1, metavar="X")
+    discount: float = option(
+        1.0,
+        "Discount factor per token.",
+        low=0,
+        high=1,
+        metavar="X",
+        only={"algorithm": ("ppo",)},
+    )
     trace: float = option(
         1.0,
         "GAE lambda (Schulman et al. 2016). Below 1, errors of the critic bias the length of samples; 1 is best from"
@@ -96,6 +113,7 @@ class TrainPPO:
         low=0,
         high=1,
         metavar="X",
+        only={"algorithm": ("ppo",)},
     )
     mix: str | None = option(
         None,
@@ -125,13 +143,9 @@ class TrainPPO:
         """Raises UsageError for options that do not go together."""
         if not self.policy or not self.reward:
             raise UsageError("--policy and --reward: expected a directory")
-        lora.check(self)
-        if self.algorithm != "ppo":
-            if self.group < 2:
-                raise UsageError(f"--algorithm {self.algorithm} compares samples: expected --samples 2 or more")
-            for name in ("critic", "clip_values", "value_weight", "value_rate", "discount", "trace"):
-                if getattr(self, name) != self.__dataclass_fields__[name].default:
-                    raise UsageError(f"--{name.replace('_', '-')} goes with --algorithm ppo")
+        check_combinations(self)
+        if self.algorithm != "ppo" and self.group < 2:
+            raise UsageError(f"--algorithm {self.algorithm} compares samples: expected --samples 2 or more")
 
 
 _OPTIMIZERS = tuple(name for name in OPTIMIZERS if name not in AVERAGING)  # which need a validation

@@ -57,6 +57,8 @@ class Prompt:
         short="-k",
         low=0,
         metavar="K",
+        needs=("examples",),
+        off=(0,),
     )
     separator: str | None = option(
         None,
@@ -83,6 +85,7 @@ class Prompt:
         "Answers for score --choices to select from. --task choice: the endings of the record.",
         metavar="TEXT,...",
         was={"--choices": "--candidates"},
+        excludes=("messages",),
     )
     task: str | None = option(
         None,
@@ -96,14 +99,23 @@ class Prompt:
         "Write conversations, with the chat template of this model directory, or a known one (see FORMATS).",
         metavar="DIR|NAME",
     )
-    system: str | None = option(None, "System message of conversations.", metavar="TEXT")
+    system: str | None = option(
+        None,
+        "System message of conversations.",
+        metavar="TEXT",
+        needs=("chat or messages",),
+    )
     to: str = option(
         "text",
         'Output format: a prompt per line, or JSON lines, with the answer of the record, if any, under "completion".',
         choices=("text", "jsonl"),
         was={"--json": "--to jsonl"},
     )
-    messages: bool = option(False, 'Write "messages", the turns of a conversation, instead of texts.')
+    messages: bool = option(
+        False,
+        'Write "messages", the turns of a conversation, instead of texts.',
+        excludes=("chat",),
+    )
     seed: int = option(1, "Seed of the random examples.", low=0, high=LARGEST_SEED, metavar="N")
 
     @property
@@ -121,14 +133,9 @@ class Prompt:
         conversation = self.chat is not None or self.messages
         if self.template is None and not conversation:
             raise UsageError(f"--template is missing: a file, or one of {', '.join(TEMPLATES)}")
-        if self.shots and self.examples is None:
-            raise UsageError("-k needs --examples, the file to draw from")
-        if self.system is not None and not conversation:
-            raise UsageError("--system goes with --chat or --messages; --description stands before the examples")
-        if self.messages and (self.chat is not None or not self.json):
-            raise UsageError("--messages needs --to jsonl, and excludes --chat")
-        if self.candidates and (not self.json or self.messages):
-            raise UsageError("--candidates needs --to jsonl, and excludes --messages")
+        for flag, given in (("--messages", self.messages), ("--candidates", self.candidates)):
+            if given and not self.json:
+                raise UsageError(f"{flag} requires --to jsonl")
         if self.task is not None and self.task in TASKS and not TASKS[self.task].layouts:
             raise UsageError(
                 f"--task {self.task} has no labelled files", hint="without --task, columns are input and output"

@@ -37,7 +37,7 @@ class TrainReward:
     layers: str = redefined(Finetune, "layers", "last")
     layer_decay: float = redefined(Finetune, "layer_decay", 1.0)
     unfreeze: float = redefined(Finetune, "unfreeze", 0.0)
-    lora: int = redefined(LoRA, "lora", 0)
+    lora: int = redefined(LoRA, "lora", 0, excludes=("freeze",))
     lora_alpha: float = redefined(LoRA, "lora_alpha", 16.0)
     lora_dropout: float = redefined(LoRA, "lora_dropout", 0.0)
     lora_targets: str = redefined(LoRA, "lora_targets", "all")

@@ -97,15 +97,15 @@ def test_cut_lines_are_counted(call: Run, model: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--unit", "token", "--pooling", "mean", "--to", "jsonl"], "--pooling cannot be combined with --unit token"),
+        (["--unit", "token", "--pooling", "mean", "--to", "jsonl"], "--pooling applies to --unit sentence only"),
         (["--unit", "word"], "needs --index FILE"),
-        (["--unit", "word", "--to", "tsv"], "--to tsv cannot be combined with --unit word"),
-        (["--to", "tsv", "--dtype", "float16"], "--dtype needs --to npy"),
+        (["--unit", "word", "--to", "tsv"], "--to tsv cannot be combined with --unit"),
+        (["--to", "tsv", "--dtype", "float16"], "--dtype applies to --to auto, npy only"),
         (["--layers", "upper"], "not a choice of layers"),
         (["--layers", "9"], "no such layers: the model has 3"),
         (["--word-weights", "sif"], "holds no word vectors"),
-        (["--similarity", "--unit", "word"], "--similarity writes one number per line"),
-        (["--similarity", "--to", "tsv"], "--similarity writes one number per line"),
+        (["--similarity", "--unit", "word"], "--similarity cannot be combined with"),
+        (["--similarity", "--to", "tsv"], "--similarity cannot be combined with"),
     ],
 )
 def test_options_that_do_not_go_together(call: Run, model: Path, args: list[str], message: str) -> None:

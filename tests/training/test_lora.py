@@ -184,9 +184,9 @@ def test_rewards_rise(tmp_path: Path, precision: str, near: float) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"lora_alpha": 8.0}, "--lora-alpha goes with --lora"),
-        ({"lora": 4, "freeze": "1"}, "--lora does not go with"),
-        ({"lora": 4, "scratch": "mean", "model": None}, "--lora does not go with"),
+        ({"lora_alpha": 8.0}, "--lora-alpha requires --lora"),
+        ({"lora": 4, "freeze": "1"}, "--lora cannot be combined with"),
+        ({"lora": 4, "scratch": "mean", "model": None}, "--lora cannot be combined with"),
     ],
 )
 def test_options(tmp_path: Path, changes: dict[str, Any], message: str) -> None:

@@ -197,7 +197,7 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
         ({"layers": "concat:all"}, "expected one vector"),
         ({"layers": "9"}, "layers 0 to 2"),
         ({"layers": "all"}, "--layers all goes with embed"),
-        ({"unfreeze": 1.0}, "do not go with --features"),
+        ({"unfreeze": 1.0}, "--features cannot be combined with --unfreeze"),
         ({"features": "none", "train_all": True}, "--train-all does not go"),
     ):
         with pytest.raises(UsageError, match=message):
