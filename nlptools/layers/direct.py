@@ -1,4 +1,4 @@
-"""Modules that are called as plain functions are.
+"""Modules whose call is a plain call of `forward`.
 
 `nn.Module.__call__` looks for hooks. A step of decoding makes some hundred such calls, and the weights of each layer, on their
 way through the processor's cache, displace what Python needs for the next one, so that a call takes several microseconds.
@@ -8,13 +8,22 @@ For the same reason, modules that each step calls read their weights from `_para
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
+
+_REGISTER = (
+    *("register_forward_pre_hook", "register_forward_hook", "register_backward_hook"),
+    *("register_full_backward_pre_hook", "register_full_backward_hook"),
+)
 
 
 class Direct:
-    """A base of modules, before `nn.Module`: a call is a call of `forward`. Hooks of such a module are not called."""
+    """A base of modules, before `nn.Module`: a call is a call of `forward`, until the module itself gets a hook.
+
+    Hooks of all modules (`torch.nn.modules.module.register_module_forward_hook`) are not called.
+    """
 
     forward: Callable[..., Tensor]
     __call__: Callable[..., Tensor]
@@ -23,3 +32,25 @@ class Direct:
         super().__init_subclass__(**options)
         if "forward" in cls.__dict__:
             cls.__call__ = cls.forward  # type: ignore[method-assign]
+
+
+def _registering(name: str) -> Callable[..., Any]:
+    """The method `name` of `nn.Module`, after which calls look for hooks."""
+
+    def register(self: nn.Module, *args: Any, **options: Any) -> Any:
+        self.__class__ = _with_hooks(type(self))
+        return getattr(nn.Module, name)(self, *args, **options)
+
+    return register
+
+
+for _name in _REGISTER:
+    setattr(Direct, _name, _registering(_name))
+
+
+@cache
+def _with_hooks(kind: type[nn.Module]) -> type[nn.Module]:
+    """A class of modules like `kind`, whose calls look for hooks; `kind` itself if it is such a class."""
+    if kind.__call__ is nn.Module.__call__:
+        return kind
+    return type(kind.__name__, (kind,), {"__call__": nn.Module.__call__, "__module__": kind.__module__})

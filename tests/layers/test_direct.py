@@ -30,6 +30,20 @@ def test_a_call_is_that_of_the_nearest_forward() -> None:
     assert nn.Sequential(Triple(), Double())(x).tolist() == [6, 6]
 
 
+def test_hooks_of_a_module_are_called() -> None:
+    """Weights that come and go around a block, quantizers and profilers live on hooks."""
+    x, called = torch.ones(2, requires_grad=True), []
+    one, other = Triple(), Triple()
+    one.register_forward_pre_hook(lambda module, args: called.append("before"))
+    handle = one.register_forward_hook(lambda module, args, out: called.append("after"))
+    one.register_full_backward_hook(lambda module, inputs, outputs: called.append("backward"))
+    assert isinstance(one, Triple) and one(x, times=2).tolist() == other(x, times=2).tolist() == [6, 6]
+    assert called == ["before", "after"]
+    handle.remove()
+    nn.Sequential(one, other)(x).sum().backward()
+    assert called == ["before", "after", "before", "backward"]
+
+
 def test_layer_norm_is_that_of_torch() -> None:
     torch.manual_seed(1)
     ours, theirs, x = LayerNorm(6, 1e-3), nn.LayerNorm(6, 1e-3), torch.randn(3, 6)
