@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -17,6 +18,25 @@ def rows(directory: Path, kind: str | None = None) -> list[dict[str, Any]]:
     """What a run has logged, or what of this kind."""
     found = [json.loads(line) for line in (directory / "log.jsonl").read_text().split("\n") if line]
     return [row for row in found if kind in (None, row["kind"])]
+
+
+def processes(count: int, cwd: Path, *args: str) -> list[subprocess.Popen[str]]:
+    """Python processes, as a launcher starts those of one run."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(count), "OMP_NUM_THREADS": "1"}
+    return [
+        subprocess.Popen(
+            [sys.executable, *args],
+            cwd=cwd,
+            env=environment(**where, RANK=str(rank), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(count)),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(count)
+    ]
 
 
 class Running:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from conftest import environment
-from running import rows
+from running import processes, rows
 
 from nlptools import errors
 from nlptools.compute import cluster
@@ -33,25 +29,6 @@ except Stopped as error:
     here.close()
     sys.exit(error.exit_code)
 """
-
-
-def processes(count: int, cwd: Path, *args: str) -> list[subprocess.Popen[str]]:
-    """Python processes, as a launcher starts those of one run."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(count), "OMP_NUM_THREADS": "1"}
-    return [
-        subprocess.Popen(
-            [sys.executable, *args],
-            cwd=cwd,
-            env=environment(**where, RANK=str(rank), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(count)),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(count)
-    ]
 
 
 @pytest.mark.parametrize("killed", [0, 2])
