@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from nlptools import messages
 from nlptools.configs.layers import MIX_FILES
@@ -22,6 +22,8 @@ from nlptools.models import text_ends
 from nlptools.models.huggingface import peft
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
     from nlptools.models.contract import EncoderDecoder, LanguageModel
     from nlptools.models.language.ngram import NGramConfig, NGrams
     from nlptools.models.tasks.heads import TaskHeads
@@ -29,6 +31,12 @@ if TYPE_CHECKING:
     from nlptools.models.tasks.word_tagger import WordTagger
     from nlptools.text.tokenizer import Tokenizer
 
+    M = TypeVar("M", covariant=True, default=LanguageModel)  # the contract of the model, see `models.registry`
+    N = TypeVar("N")
+else:
+    from typing import TypeVar
+
+    M = TypeVar("M", covariant=True)
 
 _NGRAM = "nlptools-ngram"  # in config.json
 _WEIGHTS = "model.safetensors"
@@ -36,12 +44,12 @@ WEIGHTS_OF = "weights_of_steps"  # in training.json: the steps whose weights, or
 
 
 @dataclass(frozen=True)
-class Bundle:
+class Bundle(Generic[M]):
     """A loaded model directory."""
 
     path: Path
     arch: str
-    model: LanguageModel  # or a contract.EncoderDecoder, a TaskHeads, a TextClassifier, a WordTagger: see `family`
+    model: M
     tokenizer: Tokenizer  # of the source
     config: dict[str, Any]  # config.json
     training: dict[str, Any]  # training.json, or empty
@@ -49,9 +57,13 @@ class Bundle:
     bos: int | None = None  # the token that the tokenizer of a foreign language model puts before each text
     ends: tuple[int, ...] = ()  # tokens besides `eos` that end a generated text
 
-    def weights(self) -> dict[str, Any]:
+    def weights(self: Bundle[LanguageModel]) -> dict[str, Any]:
         """The model's weights under our names."""
         return dict(self.model.state_dict())
+
+    def with_model(self, model: N) -> Bundle[N]:
+        """The same directory with another model."""
+        return Bundle(**{**vars(self), "model": model})
 
     def report_unfinished(self) -> None:
         """Say whose weights these are if the training is stopped or goes on."""
@@ -85,9 +97,6 @@ class Bundle:
     @property
     def eos(self) -> int:
         """The end-of-text token. Encoders have none."""
-        if self.is_encoder_decoder:
-            sizes: Any = self.model.config
-            return int(sizes.eos)
         return int(self.config["eos_token_id"])
 
     @property
@@ -293,6 +302,7 @@ def _load(path: Path) -> Bundle:
     if family == registry.ENCODER_DECODER:
         source, target = tokenizer_pairs.load_pair(path)
         _check_pair(path, source, target, model.config)
+        config["eos_token_id"] = model.config.eos
         return Bundle(path, arch, model, source, config, training, target)
     of_tokenizer = peft.home(path, tokenizers.BUNDLE_FILES)
     tokenizer = tokenizers.load(str(of_tokenizer))

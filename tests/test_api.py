@@ -157,12 +157,10 @@ def test_fine_tuned_models_and_encoders_are_loaded_as_what_they_are_for(lm: Path
     assert (found == embedder.embed(["the cat", ""])).all()
     for path in (tmp_path / "tuned", lm):  # the settings select the use
         assert nlptools.load(path, settings=Embed(), precision="fp32").embed(["the cat", ""]).shape[0] == 2
-    with pytest.raises(errors.BundleError):
-        nlptools.load(sentences, settings=Predict())
-    for settings in (Score(), Generate()):
-        with pytest.raises(errors.UsageError, match="is an encoder and cannot generate text"):
+    for settings in (Score(), Score(choices=True), Generate(), Predict()):
+        with pytest.raises(errors.UsageError, match=r"is a sentence-transformers model, which .+ cannot take"):
             nlptools.load(sentences, settings=settings)
-    with pytest.raises(errors.UsageError, match="is an encoder and cannot generate text"):
+    with pytest.raises(errors.UsageError, match="is an encoder with the head of a task, which generate cannot take"):
         nlptools.load(tmp_path / "tuned", lm)
 
 

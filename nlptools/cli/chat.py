@@ -41,21 +41,18 @@ def command(
     """
     from nlptools import messages
     from nlptools.corpora import text_lines
-    from nlptools.errors import UsageError
     from nlptools.files import streams
     from nlptools.text.chat_templates import chat_template
 
     names = streams.check_inputs(inputs)
     template = chat_template(chat.chat or model)  # a model without one is refused before PyTorch is loaded
+    from nlptools.inference import uses
     from nlptools.inference.conversation import Conversation
     from nlptools.inference.generation import folder_settings
-    from nlptools.inference.language_model import TextLanguageModel
     from nlptools.inference.loading import load
 
-    loaded = load(model, compute=compute, settings=chat.generation(()))
-    if not isinstance(loaded, TextLanguageModel):
-        raise UsageError(f"{model} is not a language model")
     chosen = chat.generation(())
+    loaded = load(model, use=uses.CONTINUE, settings=chosen, compute=compute)
     folder_settings.note(loaded.bundle, chosen, Chat().generation(()))
     conversation = Conversation(loaded, template, chat, compute.seed)
     with streams.LineWriter(lines.output, force=lines.force, line_buffered=True) as out:

@@ -15,7 +15,7 @@ from nlptools.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from nlptools.files.streams import LineBlock
-    from nlptools.inference.embedding.contract import Embedder
+    from nlptools.inference.uses import Embeds
     from nlptools.vectors.nearest import NearestWords
     from nlptools.vectors.table import Vectors
 
@@ -72,7 +72,7 @@ def command(vectors: str, inputs: tuple[str, ...], neighbors: Neighbors, lines: 
 
 def _opened(
     vectors: str, settings: Neighbors, errors: str, stack: contextlib.ExitStack
-) -> tuple[Vectors, Embedder | None]:
+) -> tuple[Vectors, Embeds | None]:
     """What is searched, and the model that turns queries into vectors, if any.
 
     Raises UsageError if the two have vectors of different lengths.
@@ -102,7 +102,7 @@ def _loaded(vectors: str, settings: Neighbors, errors: str) -> Vectors:
 
 
 def _answers(
-    table: Vectors, block: LineBlock, settings: Neighbors, embedder: Embedder | None
+    table: Vectors, block: LineBlock, settings: Neighbors, embedder: Embeds | None
 ) -> list[tuple[str, NearestWords | None]]:
     """Each query and its answer; None for empty lines."""
     from nlptools.vectors.nearest import NearestWords, nearest_to, neighbors

@@ -27,7 +27,7 @@ from nlptools.errors import CheckFailed, Unavailable, UsageError, display
 from nlptools.files import streams
 from nlptools.inference.embedding import text_embedder
 from nlptools.inference.embedding.sentence_steps import SentenceSteps
-from nlptools.inference.loading import open_model
+from nlptools.inference.opening import open_model
 from nlptools.layers import pooling
 from nlptools.models.encoders.bert import BertWithHeads
 from nlptools.tasks import outputs

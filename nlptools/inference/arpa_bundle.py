@@ -21,7 +21,7 @@ def is_arpa(path: str | Path) -> bool:
     return Path(compression.without_suffix(str(path))).suffix == ".arpa"
 
 
-def load(path: str | Path, errors: str = "strict") -> bundle.Bundle:
+def load(path: str | Path, errors: str = "strict") -> bundle.Bundle[NGrams]:
     """The model of an ARPA file as a bundle; its tokens are words between white space of ASCII. Raises as `arpa.read`."""
     from nlptools.models.language import arpa
     from nlptools.text.builtin import NamedTokenizer
@@ -31,10 +31,10 @@ def load(path: str | Path, errors: str = "strict") -> bundle.Bundle:
     vocab = Vocab(words)
     config = {"vocab_size": len(words), "eos_token_id": vocab.eos, "nlptools": {"document": "line"}}
     tokenizer = NamedTokenizer("ascii-whitespace", vocab)
-    return bundle.Bundle(Path(path), "ngram", cast(Any, model), tokenizer, config, {})
+    return bundle.Bundle(Path(path), "ngram", model, tokenizer, config, {})
 
 
-def save(directory: Path, loaded: bundle.Bundle) -> None:
+def save(directory: Path, loaded: bundle.Bundle[object]) -> None:
     """Write the bundle of an n-gram model as a model directory; the manifest last."""
     model = _ngrams(loaded)
     kind: dict[str, Any] = {"eos": loaded.eos, "document": loaded.document, "training": loaded.training}
@@ -73,7 +73,7 @@ def _write(source: str, target: str, force: bool, errors: str) -> None:
     from nlptools.models.language import arpa
 
     with LineWriter(target, force=force) as out:
-        loaded = load(source, errors) if is_arpa(source) else bundle.load(source)
+        loaded: bundle.Bundle[object] = load(source, errors) if is_arpa(source) else bundle.load(source)
         model, vocab = _ngrams(loaded), loaded.tokenizer.vocab
         assert vocab is not None
         arpa.write(model, arpa.names(vocab, model.config, loaded.eos), out, available_threads())
@@ -82,9 +82,9 @@ def _write(source: str, target: str, force: bool, errors: str) -> None:
         messages.note(f"its words are the tokens that nlptools tokenize -t {display(source)} makes of a text")
 
 
-def _ngrams(loaded: bundle.Bundle) -> NGrams:
+def _ngrams(loaded: bundle.Bundle[object]) -> NGrams:
     return cast("NGrams", loaded.model)
 
 
-def _sizes(loaded: bundle.Bundle) -> str:
+def _sizes(loaded: bundle.Bundle[object]) -> str:
     return ", ".join(f"{len(level):,} {n}-grams" for n, level in enumerate(_ngrams(loaded).levels, 1))

@@ -17,7 +17,8 @@ from nlptools.corpora import token_file
 from nlptools.corpora.token_file import TextCounts
 from nlptools.errors import UsageError, display
 from nlptools.files.streams import LineBlock
-from nlptools.inference.line_score import LineScore, token_name
+from nlptools.inference.line_score import LineScore, refuse_streams, token_name
+from nlptools.inference.opening import Asked, Opened
 from nlptools.inference.perplexity import perplexities, perplexity
 from nlptools.inference.scoring import Stop, document_scores, whole_documents
 from nlptools.inference.words import WordScore
@@ -97,9 +98,9 @@ class BidirectionalScorer:
     The log-probability of a word is the mean of those of both directions, which also stand for themselves.
     """
 
-    def __init__(self, loaded: bundle.Bundle, backend: Backend) -> None:
+    def __init__(self, loaded: bundle.Bundle[Elmo], backend: Backend) -> None:
         """Raises UsageError for a model without a softmax."""
-        model: Any = loaded.model
+        model = loaded.model
         refuse_features(loaded)
         assert loaded.tokenizer.vocab is not None
         self.bundle, self.backend, self.vocab = loaded, backend.for_model(model), loaded.tokenizer.vocab
@@ -107,6 +108,12 @@ class BidirectionalScorer:
         self.words_read = OpenWords(loaded.tokenizer, model.config.vocab_size)
         self.scores = BothDirections(self.backend.for_inference(model), self.vocab, loaded.eos, self.backend)
         self._spelled = 0  # words outside the vocabulary whose spellings the model has
+
+    @classmethod
+    def opened(cls, asked: Asked[Score], model: Opened[Elmo]) -> BidirectionalScorer:
+        """See `uses`. Raises UsageError for options that see the text as one stream."""
+        refuse_streams("a bidirectional model", asked.settings)
+        return cls(model.bundle, Backend.detect(asked.compute))
 
     def score(self, lines: Iterable[str], settings: Score | None = None) -> Iterator[LineScore]:
         """The score of each line, in order; 1,024 lines are read at a time."""
@@ -197,19 +204,10 @@ class BidirectionalScorer:
             self._spelled = len(further)
 
 
-def refuse_features(loaded: bundle.Bundle) -> None:
+def refuse_features(loaded: bundle.Bundle[Elmo]) -> None:
     """Raise UsageError for a model without a softmax."""
-    model: Any = loaded.model
-    if model.output is None:
+    if loaded.model.output is None:
         raise UsageError(
             f"{display(str(loaded.path))} has no softmax, as the published weights: it has features only",
             hint="embed and finetune take such models",
         )
-
-
-def forward_half(loaded: bundle.Bundle) -> Half:
-    """The forward direction as a language model that generates text. Raises UsageError for a model without a softmax."""
-    refuse_features(loaded)
-    model: Any = loaded.model
-    assert loaded.tokenizer.vocab is not None
-    return Half(model, FORWARD, spelled_vocabulary(loaded.tokenizer.vocab.tokens, loaded.eos, FORWARD)).eval()

@@ -31,6 +31,7 @@ from nlptools.inference.generation.requests import CompletionRequest
 from nlptools.inference.generation.stop_texts import TextWatch
 from nlptools.inference.likelihoods import Likelihood
 from nlptools.inference.line_score import LineScore, token_name
+from nlptools.inference.opening import Asked, Opened
 from nlptools.inference.perplexity import perplexities
 from nlptools.inference.token_details import TokenDetails
 from nlptools.inference.words import WordScore, WordScorer
@@ -51,6 +52,11 @@ class TextLanguageModel:
         self.unknown = UnknownTokens(loaded.tokenizer, "the text")
         self.model: contract.LanguageModel = self.backend.for_inference(loaded.model)
         self._stream: tuple[Score, scoring.Scores] | None = None  # with the settings that it began with
+
+    @classmethod
+    def opened(cls, asked: Asked[object], model: Opened) -> TextLanguageModel:
+        """See `uses`."""
+        return cls(model.bundle, Backend.detect(asked.compute))
 
     # -- scoring --------------------------------------------------------------------------------------------------
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 from nlptools.configs.scoring import Score
-from nlptools.files.streams import LineBlock
-from nlptools.inference.words import WordScore
-from nlptools.text.unknown import UnknownTokens
+from nlptools.errors import UsageError
 from nlptools.text.vocab import Vocab
 
 
@@ -30,22 +26,12 @@ class LineScore:
 Total = tuple[float, int] | tuple[float, int, float, float]
 
 
-class Scorer(Protocol):
-    """What `load` returns for `Score`: a model that scores text."""
-
-    unknown: UnknownTokens
-
-    def score_batch(self, lines: Sequence[str], settings: Score) -> list[LineScore]:
-        """The scores of some lines, token by token."""
-
-    def totals(self, lines: Sequence[str], settings: Score) -> Sequence[Total]:
-        """(log-probability in nats, number of tokens) of each line, and what else `Total` has."""
-
-    def words(self, lines: Sequence[str], settings: Score) -> list[WordScore]:
-        """The surprisals of the words of each line."""
-
-    def perplexity(self, blocks: Iterable[LineBlock], settings: Score | None = None) -> dict[str, Any]:
-        """Perplexities of a text, and the protocol."""
+def refuse_streams(what: str, settings: Score | None) -> None:
+    """Raise UsageError for options that see the text as one stream, of a model that sees nothing before a sentence."""
+    given = settings or Score()
+    for flag, value in {"--carry": given.carry, "--cache": given.cache, "--dynamic": given.dynamic}.items():
+        if value:
+            raise UsageError(f"{flag}: {what} sees nothing before the sentence of a token")
 
 
 def token_name(vocab: Vocab, id: int) -> str:

@@ -18,18 +18,20 @@ import torch
 
 from nlptools import bundle
 from nlptools.batches.encoder_rows import marks_of
+from nlptools.compute import memory
 from nlptools.compute.backend import Backend
 from nlptools.configs.scoring import Score
 from nlptools.corpora.token_file import TextCounts, text_counts
-from nlptools.errors import BundleError, UsageError, display
+from nlptools.errors import BundleError, display
 from nlptools.files import streams
 from nlptools.files.streams import LineBlock
 from nlptools.inference.line_score import LineScore, token_name
+from nlptools.inference.opening import Asked, Opened
 from nlptools.inference.perplexity import perplexities
 from nlptools.inference.token_details import TokenDetails
 from nlptools.inference.words import COLUMNS, LOG_PROBABILITY, Details, Wanted, WordScore, WordScorer
 from nlptools.layers.query_positions import QueryPositions
-from nlptools.models import registry
+from nlptools.models.encoders.bert import BertWithHeads
 from nlptools.text.unknown import UnknownTokens
 from nlptools.text.word_marks import word_marks
 
@@ -43,32 +45,31 @@ class MaskedScorer:
     many tokens as fit, or nearer to an end of the line.
     """
 
-    def __init__(self, loaded: bundle.Bundle, backend: Backend) -> None:
+    def __init__(self, loaded: bundle.Bundle[BertWithHeads], backend: Backend) -> None:
         """
         Raises:
-            UsageError: the model does not predict masked tokens.
             BundleError: its tokenizer has no [MASK], [CLS] or [SEP].
         """
-        name = display(str(loaded.path))
-        if "masked" not in loaded.heads:
-            if loaded.family in (registry.LANGUAGE, registry.BIDIRECTIONAL, registry.NGRAM):
-                raise UsageError(f"--masked: {name} is a language model", hint="score it without --masked")
-            what = "the head that predicts masked tokens is not in its directory" if loaded.is_encoder else "no encoder"
-            raise UsageError(
-                f"--masked: {name}: {what}", hint="a BertForMaskedLM and the output of pretrain-bert have that head"
-            )
         vocab = loaded.tokenizer.vocab
         assert vocab is not None
         marks = marks_of(loaded.tokenizer)
         if vocab.mask is None:
-            raise BundleError(f"{name}: the tokenizer has no [MASK]")
+            raise BundleError(f"{display(str(loaded.path))}: the tokenizer has no [MASK]")
         self.bundle, self.vocab, self.tokenizer = loaded, vocab, loaded.tokenizer
         self.cls, self.sep, self.mask = int(marks.cls or 0), int(marks.sep or 0), vocab.mask
         self.unknown = UnknownTokens(loaded.tokenizer, "the text")
         self.backend = backend.for_model(loaded.model)
-        self.model: Any = self.backend.for_inference(loaded.model)
+        self.model: BertWithHeads = self.backend.for_inference(loaded.model)
         self.output = self.model.output
+        assert self.model.masked is not None
+        self.masked = self.model.masked
         self.most = self.model.encoder.max_context - 2  # tokens of a line that the model sees at once
+
+    @classmethod
+    def opened(cls, asked: Asked[Score], model: Opened[BertWithHeads]) -> MaskedScorer:
+        """See `uses`."""
+        memory.expect_new_shapes()
+        return cls(model.bundle, Backend.detect(asked.compute))
 
     def score(self, lines: Iterable[str], settings: Score | None = None) -> Iterator[LineScore]:
         """The score of each line, in order, each on its own; 1,024 lines are read at a time."""
@@ -165,7 +166,7 @@ class MaskedScorer:
         put = self.backend.put
         # the last block and the head are computed for one position of each copy
         wanted = QueryPositions(put(places[:, None]), torch.arange(len(jobs), device=self.backend.device))
-        hidden = self.model.masked(self.model.encoder.at(put(ids), wanted))
+        hidden = self.masked(self.model.encoder.at(put(ids), wanted))
         return measure(self.output, hidden, put(targets)).cpu().numpy()
 
     def _ends(self, line: str, ids: np.ndarray, settings: Score) -> np.ndarray:

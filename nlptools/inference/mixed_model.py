@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,22 +16,33 @@ from nlptools.errors import BundleError, UsageError, display
 from nlptools.files.streams import LineBlock
 from nlptools.inference import adaptation
 from nlptools.inference.language_model import TextLanguageModel
-from nlptools.inference.mixture import Parts, SameTokens
+from nlptools.inference.mixture import Parts, SameTokens, ngrams_of, parts_of
+from nlptools.inference.opening import Asked, Opened
 from nlptools.layers.output import Measure, OutputHead
-from nlptools.models import registry
+from nlptools.models import contract
 from nlptools.models.language.mixture import LARGEST, Mixture, MixtureHead
+from nlptools.models.language.ngram import NGrams
 from nlptools.models.language.ngram_decoder import NGramDecoder
+
+if TYPE_CHECKING:
+    from nlptools.inference.mixture import AnyBundle
 
 
 class MixedLanguageModel(TextLanguageModel):
     """A `TextLanguageModel` with the tokens of its main model."""
 
     def __init__(self, parts: Parts, backend: Backend) -> None:
-        models = [_module(each) for each in parts.bundles]
-        mixture: Any = Mixture(models, parts.alignments, parts.weights)
-        self.mixture = mixture
-        super().__init__(replace(parts.bundles[0], model=mixture), backend)
+        self.mixture = Mixture([_module(each) for each in parts.bundles], parts.alignments, parts.weights)
+        super().__init__(parts.bundles[0].with_model(cast(contract.LanguageModel, self.mixture)), backend)
         self.parts, self.unknown = parts, SameTokens(parts)
+
+    @classmethod
+    def opened(cls, asked: Asked[object], *models: Opened[contract.LanguageModel | NGrams]) -> MixedLanguageModel:
+        """See `uses`. N-gram models alone are computed on the CPU."""
+        parts, compute = parts_of([each.bundle for each in models], asked.weights), asked.compute
+        if all(map(ngrams_of, parts.bundles)):
+            compute = replace(compute, device="cpu", precision="fp32")
+        return cls(parts, Backend.detect(compute))
 
     @property
     def weights(self) -> list[float]:
@@ -95,13 +106,14 @@ def _part_scores(head: OutputHead, hidden_ND: Tensor, targets_N: Tensor) -> Tens
     return head.part_log_probabilities(hidden_ND, targets_N)
 
 
-def _module(loaded: Any) -> Any:
+def _module(loaded: AnyBundle) -> contract.LanguageModel:
     """The model of a part as a module. Raises BundleError for an n-gram model with too many words."""
-    if loaded.family != registry.NGRAM:
-        return loaded.model
-    if loaded.model.vocab_size > LARGEST:
+    ngrams = ngrams_of(loaded)
+    if ngrams is None:
+        return cast(contract.LanguageModel, loaded.model)
+    if ngrams.model.vocab_size > LARGEST:
         raise BundleError(
-            f"{display(str(loaded.path))}: has {loaded.model.vocab_size:,} words; n-gram models of up to {LARGEST:,} can be"
+            f"{display(str(loaded.path))}: has {ngrams.model.vocab_size:,} words; n-gram models of up to {LARGEST:,} can be"
             " mixed with neural ones"
         )
-    return NGramDecoder(loaded.model, loaded.eos)
+    return cast(contract.LanguageModel, NGramDecoder(ngrams.model, loaded.eos))

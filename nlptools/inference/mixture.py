@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,23 +15,40 @@ from nlptools.configs.scoring import Score
 from nlptools.corpora import token_file
 from nlptools.errors import DataError, UsageError, display, shown
 from nlptools.files.streams import LineBlock
+from nlptools.inference.line_score import refuse_streams
 from nlptools.inference.ngram_scorer import NGramScorer, sentences
+from nlptools.inference.opening import Asked, Opened
 from nlptools.inference.perplexity import perplexity
 from nlptools.models import registry
 from nlptools.models.language.alignment import TokenAlignment, Tokens, align
+from nlptools.models.language.ngram import NGrams
 from nlptools.models.language.ngram_mixture import NGramMixture, interpolated
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.flat_ids import flat_ids
+from nlptools.text.tokenizer import Tokenizer
 from nlptools.text.unknown import UnknownTokens
 
+if TYPE_CHECKING:
+    pass
+
 _NATS = math.log(10)  # of a log10
+
+if TYPE_CHECKING:
+    from nlptools.models.contract import LanguageModel
+
+    AnyBundle = bundle.Bundle[LanguageModel | NGrams]
+
+
+def ngrams_of(loaded: AnyBundle) -> bundle.Bundle[NGrams] | None:
+    """A part that is an n-gram model; else None."""
+    return cast(bundle.Bundle[NGrams], loaded) if loaded.family == registry.NGRAM else None
 
 
 @dataclass(frozen=True)
 class Parts:
     """The models of a mixture; the first one is the main model, whose tokens the mixture has."""
 
-    bundles: tuple[bundle.Bundle, ...]
+    bundles: tuple[AnyBundle, ...]
     alignments: tuple[TokenAlignment, ...]
     weights: tuple[float, ...]
 
@@ -40,11 +57,6 @@ class Parts:
         """Of the models, as the user gave them."""
         return [display(str(each.path)) for each in self.bundles]
 
-    @property
-    def counts_only(self) -> bool:
-        """Whether all are n-gram models."""
-        return all(each.family == registry.NGRAM for each in self.bundles)
-
     def describe(self, weights: Sequence[float]) -> dict[str, Any]:
         """The part of the protocol that says what is mixed."""
         models = [{"model": n, "weight": w} for n, w in zip(self.names, weights, strict=True)]
@@ -52,15 +64,12 @@ class Parts:
         return {"mixture": models, "vocabulary": rule}
 
 
-def parts_of(bundles: Sequence[bundle.Bundle], weights: Sequence[float] | None) -> Parts:
+def parts_of(bundles: Sequence[AnyBundle], weights: Sequence[float] | None) -> Parts:
     """The models as parts of a mixture, with equal weights if there are none.
 
     Raises:
-        UsageError: a model that does not predict the next token, or not as many weights as models.
+        UsageError: not as many weights as models.
     """
-    for each in bundles:
-        if each.family not in (registry.LANGUAGE, registry.NGRAM):
-            raise UsageError(f"{display(str(each.path))} is not a language model: mixtures are of those")
     if weights is not None and len(weights) != len(bundles):
         raise UsageError(f"--mix-weights has {len(weights)} numbers, the mixture has {len(bundles)} models")
     main, *others = [_tokens(each) for each in bundles]
@@ -79,18 +88,15 @@ def parts_of(bundles: Sequence[bundle.Bundle], weights: Sequence[float] | None) 
     return parts
 
 
-def _tokens(loaded: bundle.Bundle) -> Tokens:
-    assert loaded.tokenizer.vocab is not None
-    model: Any = loaded.model
-    if loaded.family == registry.NGRAM:
-        return Tokens(
-            loaded.tokenizer.vocab,
-            model.vocab_size,
-            loaded.eos,
-            loaded.start,
-            frozenset({model.config.bos} - {loaded.eos}),
-        )
-    return Tokens(loaded.tokenizer.vocab, model.output.vocab_size, loaded.eos, loaded.start)
+def _tokens(loaded: AnyBundle) -> Tokens:
+    vocab = loaded.tokenizer.vocab
+    assert vocab is not None
+    ngrams = ngrams_of(loaded)
+    if ngrams is not None:
+        size, impossible = ngrams.model.vocab_size, frozenset({ngrams.model.config.bos} - {loaded.eos})
+        return Tokens(vocab, size, loaded.eos, loaded.start, impossible)
+    neural = cast("LanguageModel", loaded.model)
+    return Tokens(vocab, neural.output.vocab_size, loaded.eos, loaded.start)
 
 
 class SameTokens(UnknownTokens):
@@ -111,7 +117,7 @@ class SameTokens(UnknownTokens):
                 self._refuse(lines, name, tokenizer, alignment)
         return super().count(lines, flat)
 
-    def _refuse(self, lines: Sequence[str], name: str, tokenizer: Any, alignment: TokenAlignment) -> None:
+    def _refuse(self, lines: Sequence[str], name: str, tokenizer: Tokenizer, alignment: TokenAlignment) -> None:
         for line in lines:
             main, other = (np.array(each.encode(line), np.int64) for each in (self.tokenizer, tokenizer))
             if alignment.differs(main, other):
@@ -123,7 +129,7 @@ class SameTokens(UnknownTokens):
         )
 
 
-def _alike(one: Any, other: Any) -> bool:
+def _alike(one: Tokenizer, other: Tokenizer) -> bool:
     """Whether two tokenizers surely cut all texts into the same tokens."""
     if isinstance(one, NamedTokenizer) and isinstance(other, NamedTokenizer):
         return (one.kind, one.lowercase) == (other.kind, other.lowercase)
@@ -134,11 +140,17 @@ class NGramMixtureScorer(NGramScorer):
     """A mixture of n-gram models."""
 
     def __init__(self, parts: Parts) -> None:
-        models: Any = [each.model for each in parts.bundles]
-        mixture: Any = NGramMixture(models, parts.alignments, parts.weights)
-        self.mixture = mixture
-        super().__init__(parts.bundles[0], mixture)
+        bundles = [each for each in map(ngrams_of, parts.bundles) if each is not None]
+        self.mixture = NGramMixture([each.model for each in bundles], parts.alignments, parts.weights)
+        super().__init__(bundles[0], cast(NGrams, self.mixture))  # offers what it asks of `NGrams`
         self.parts, self.unknown = parts, SameTokens(parts)
+
+    @classmethod
+    def opened(cls, asked: Asked[Score], *models: Opened[NGrams]) -> NGramMixtureScorer:
+        """See `uses`. Raises UsageError for options that see the text as one stream."""
+        parts = parts_of([each.bundle for each in models], asked.weights)
+        refuse_streams("a mixture of n-gram models", asked.settings)
+        return cls(parts)
 
     @property
     def weights(self) -> list[float]:

@@ -16,9 +16,10 @@ from nlptools.arrays import Longs
 from nlptools.configs.scoring import Score
 from nlptools.corpora import token_file
 from nlptools.corpora.token_file import TextCounts
-from nlptools.errors import UsageError
+from nlptools.errors import UsageError, display
 from nlptools.files.streams import LineBlock
-from nlptools.inference.line_score import LineScore, token_name
+from nlptools.inference.line_score import LineScore, refuse_streams, token_name
+from nlptools.inference.opening import Asked, Opened
 from nlptools.inference.perplexity import perplexities
 from nlptools.inference.words import (
     BOUNDARY,
@@ -42,10 +43,16 @@ _NATS = math.log(10)  # of a log10
 class NGramScorer:
     """Scores as `inference.language_model.TextLanguageModel` does; returned by `nlptools.load`."""
 
-    def __init__(self, loaded: bundle.Bundle, model: NGrams) -> None:
+    def __init__(self, loaded: bundle.Bundle[NGrams], model: NGrams) -> None:
         assert loaded.tokenizer.vocab is not None
         self.bundle, self.model, self.vocab = loaded, model, loaded.tokenizer.vocab
         self.unknown = UnknownTokens(loaded.tokenizer, "the text")
+
+    @classmethod
+    def opened(cls, asked: Asked[Score], model: Opened[NGrams]) -> NGramScorer:
+        """See `uses`. Raises UsageError for options that see the text as one stream."""
+        refuse_streams(display(str(model.path)), asked.settings)
+        return cls(model.bundle, model.bundle.model)
 
     def score(self, lines: Iterable[str], settings: Score | None = None) -> Iterator[LineScore]:
         """The score of each line, in order, each line on its own; some thousand lines at a time."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from nlptools import bundle, messages
 from nlptools.batches.features import Features
+from nlptools.compute import memory
 from nlptools.compute.backend import Backend
 from nlptools.configs.finetuning import Files, Predict, refuse_for_seq2seq
 from nlptools.configs.seq2seq import Translate
@@ -16,10 +17,16 @@ from nlptools.errors import BundleError, display, reading
 from nlptools.files import progress, streams
 from nlptools.files.line_records import escape, unescape
 from nlptools.files.prefetch import one_ahead
+from nlptools.inference.opening import Asked, Opened
+from nlptools.models.contract import EncoderDecoder
+from nlptools.models.tasks.heads import TaskHeads
+from nlptools.models.tasks.text_classifiers import TextClassifier
+from nlptools.models.tasks.word_tagger import WordTagger
 from nlptools.tasks import outputs
 from nlptools.tasks import task as tasks
 
 WINDOW = 8192
+TaskModel = TaskHeads | TextClassifier | WordTagger
 
 
 class Predictor:
@@ -27,7 +34,7 @@ class Predictor:
 
     def __init__(
         self,
-        loaded: bundle.Bundle,
+        loaded: bundle.Bundle[TaskModel],
         backend: Backend,
         settings: Predict | None = None,
         files: Files | None = None,
@@ -51,6 +58,12 @@ class Predictor:
         self.model: Any = self.backend.for_inference(loaded.model)
         self.cut = 0  # examples so far that lost tokens
         self.layout = "text"  # of `lines`, known with the first ones
+
+    @classmethod
+    def opened(cls, asked: Asked[Predict], model: Opened[TaskModel]) -> Predictor:
+        """See `uses`."""
+        memory.expect_new_shapes()
+        return cls(model.bundle, Backend.detect(asked.compute), asked.settings, asked.files)
 
     def predictions(self, examples: Iterable[Any]) -> Iterator[tuple[list[Any], list[Any]]]:
         """(examples, their predictions), `window` examples at a time, in order; see `Task.decode`.
@@ -121,7 +134,11 @@ class PairPredictor:
     """An encoder-decoder as a model of the task `seq2seq`."""
 
     def __init__(
-        self, found: bundle.Bundle, backend: Backend, settings: Predict | None = None, files: Files | None = None
+        self,
+        found: bundle.Bundle[EncoderDecoder],
+        backend: Backend,
+        settings: Predict | None = None,
+        files: Files | None = None,
     ) -> None:
         """Raises UsageError for settings of other tasks."""
         self.settings, self.window, self.layout = settings or Predict(), WINDOW, "text"
@@ -130,6 +147,11 @@ class PairPredictor:
         from nlptools.inference.translation import Translator  # the other tasks need no decoding
 
         self.translator = Translator([found], backend)
+
+    @classmethod
+    def opened(cls, asked: Asked[Predict], model: Opened[EncoderDecoder]) -> PairPredictor:
+        """See `uses`."""
+        return cls(model.bundle, Backend.detect(asked.compute), asked.settings, asked.files)
 
     def lines(self, paths: Sequence[str], errors: str = "strict", force: bool = False) -> Iterator[list[str]]:
         """The output lines of `predict` for lines of `source` or `source TAB target`, a window at a time."""

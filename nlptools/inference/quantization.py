@@ -16,7 +16,7 @@ from nlptools.layers import quantized
 _MEASURED = 1000  # characters of the prompts whose perplexity is computed twice: a fraction of a second
 
 
-def quantize(loaded: Any) -> None:
+def quantize(loaded: object) -> None:
     """Round the weights of a loaded language model to 8 bits, see `layers.quantized`.
 
     Raises:

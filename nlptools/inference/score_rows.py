@@ -11,11 +11,12 @@ from nlptools.configs.scoring import Score
 from nlptools.files.line_records import escape
 from nlptools.files.streams import LineBlock
 from nlptools.formats.stimuli import Stimuli
-from nlptools.inference.line_score import LineScore, Scorer, Total
+from nlptools.inference.line_score import LineScore, Total
+from nlptools.inference.uses import Scores
 from nlptools.inference.words import WordScore
 
 
-def rows(model: Scorer, block: LineBlock, settings: Score) -> Iterator[str]:
+def rows(model: Scores, block: LineBlock, settings: Score) -> Iterator[str]:
     """The output for the lines of a block."""
     if settings.per == "line":
         return _lines(model, block, settings)
@@ -28,12 +29,12 @@ def rows(model: Scorer, block: LineBlock, settings: Score) -> Iterator[str]:
     return _word_rows(words, settings)
 
 
-def _lines(model: Scorer, block: LineBlock, settings: Score) -> Iterator[str]:
+def _lines(model: Scores, block: LineBlock, settings: Score) -> Iterator[str]:
     totals = model.totals(block.lines, settings)
     return (_object(dict(zip(_TOTAL, total))) for total in totals) if settings.json else map(_total, totals)
 
 
-def table(model: Scorer, stimuli: Stimuli, settings: Score) -> Iterator[str]:
+def table(model: Scores, stimuli: Stimuli, settings: Score) -> Iterator[str]:
     """The output for records of a table: the record and its score; or with words, a line for each word, after the columns of its
     record but the text, and its number. Names of the columns come first where the table has names.
     """

@@ -20,6 +20,7 @@ from nlptools.inference.generation import decoding, forced
 from nlptools.inference.generation.continuation import Continuation
 from nlptools.inference.generation.stop_texts import stop_at
 from nlptools.inference.line_score import LineScore, token_name
+from nlptools.inference.opening import Asked, Opened
 from nlptools.models.contract import EncoderDecoder
 from nlptools.models.translation.ensemble import Ensemble
 from nlptools.text.unknown import UnknownTokens
@@ -44,12 +45,10 @@ class Translated:
 class Translator:
     """See the module's docstring; `nlptools.load` makes it."""
 
-    def __init__(self, loaded: Sequence[bundle.Bundle], backend: Backend) -> None:
+    def __init__(self, loaded: Sequence[bundle.Bundle[EncoderDecoder]], backend: Backend) -> None:
         """Raises BundleError when several bundles do not go together."""
         first = loaded[0]
         for other in loaded:
-            if not other.is_encoder_decoder:
-                raise BundleError(f"{display(str(other.path))}: not an encoder-decoder")
             if _tokens(other) != _tokens(first):
                 raise BundleError(f"{display(str(other.path))}: other tokens than {display(str(first.path))}")
         self.backend = backend = backend.for_model(*(b.model for b in loaded))
@@ -62,6 +61,11 @@ class Translator:
         self.target_vocab = self.target_tokenizer.vocab
         self._never = self.target_vocab.never_generated(self.eos, self.model.output.vocab_size)
         self.unknown = UnknownTokens(self.source_tokenizer, "the sources")
+
+    @classmethod
+    def opened(cls, asked: Asked[object], *models: Opened[EncoderDecoder]) -> Translator:
+        """See `uses`; several models are an ensemble."""
+        return cls([each.bundle for each in models], Backend.detect(asked.compute))
 
     # -- translating --------------------------------------------------------------------------------------------------
 
@@ -249,6 +253,6 @@ def _joined(parts: Sequence[tuple[list[int], list[Translated]]]) -> list[Transla
     return out
 
 
-def _tokens(loaded: bundle.Bundle) -> tuple[Any, ...]:
+def _tokens(loaded: bundle.Bundle[EncoderDecoder]) -> tuple[Any, ...]:
     sides = (loaded.tokenizer, loaded.target_tokenizer or loaded.tokenizer)
     return tuple(side.vocab.tokens if side.vocab is not None else None for side in sides)

@@ -12,18 +12,18 @@ from nlptools.configs import Compute
 from nlptools.configs.embed import Embed
 from nlptools.configs.generation import Generate
 from nlptools.configs.serve import Serve
-from nlptools.errors import UsageError, display
-from nlptools.inference.embedding.contract import Embedder
+from nlptools.errors import UsageError
+from nlptools.inference import loading, uses
+from nlptools.inference.embedding.line_readers import DecoderReader
 from nlptools.inference.embedding.text_embedder import TextEmbedder
-from nlptools.inference.embedding.word_embedder import WordEmbedder
 from nlptools.inference.generation import folder_settings
 from nlptools.inference.generation.generated import Generated
 from nlptools.inference.generation.requests import CompletionRequest
 from nlptools.inference.generation.token_pieces import Piece
 from nlptools.inference.language_model import TextLanguageModel
-from nlptools.inference.loading import load
-from nlptools.inference.ngram_scorer import NGramScorer
+from nlptools.inference.opening import Asked
 from nlptools.inference.quantization import quantize
+from nlptools.inference.uses import Embeds
 from nlptools.serving import completions
 from nlptools.serving.worker import Job
 from nlptools.text import chat_templates
@@ -44,7 +44,7 @@ class Service:
 
     name: str
     generator: TextLanguageModel | None
-    embedder: Embedder | None
+    embedder: Embeds | None
     render: chat_templates.Renderer | None = None
 
     def __post_init__(self) -> None:
@@ -56,24 +56,22 @@ class Service:
 
         Raises as `load` and `chat_template`; UsageError if the model neither generates nor embeds.
         """
-        loaded: Any = load(path, compute=compute)
-        if isinstance(loaded, NGramScorer):
-            loaded = load(path, settings=Generate(), compute=compute)
+        name, found = settings.name or Path(path).resolve().name, loading.source(path)
+        if found.default is not uses.EMBED:
+            found.check(uses.CONTINUE)
+        else:
+            if settings.quantize is not None:
+                raise UsageError("--quantize int8 needs a neural language model, and no mixture")
+            return cls(name, None, found.put_to(uses.EMBED, Asked(path, Embed(), compute)))
+        model = found.put_to(uses.CONTINUE, Asked(path, Generate(), compute))
         if settings.quantize is not None:
-            quantize(loaded)
-        name = settings.name or Path(path).resolve().name
-        if isinstance(loaded, TextLanguageModel):
-            folder_settings.note(loaded.bundle, Generate(), flags=False)
-            embedder = None
-            if hasattr(loaded.model.config, "num_hidden_layers"):
-                embedder = TextEmbedder(loaded.bundle, None, loaded.backend, Embed(pooling="last"))
-            return cls(name, loaded, embedder, chat_templates.renderer(settings.chat or path, loaded.tokenizer))
-        if isinstance(loaded, TextEmbedder | WordEmbedder):
-            return cls(name, None, loaded)
-        raise UsageError(
-            f"{display(path)} neither continues prompts nor embeds",
-            hint="predict and generate take tasks and translation",
-        )
+            quantize(model)
+        folder_settings.note(model.bundle, Generate(), flags=False)
+        embedder = None
+        if found.serves(uses.EMBED):
+            reader = DecoderReader(model.bundle, model.model)
+            embedder = TextEmbedder(model.bundle, reader, None, model.backend, Embed(pooling="last"))
+        return cls(name, model, embedder, chat_templates.renderer(settings.chat or path, model.tokenizer))
 
     @property
     def prompting(self) -> completions.Prompting:
@@ -93,7 +91,7 @@ class Service:
     def _embed(self, jobs: Sequence[Job]) -> list[Any]:
         assert self.embedder is not None
         texts = [job.item for job in jobs]
-        return list(zip(self.embedder.embed(texts), map(self._tokens, texts), strict=True))
+        return list(zip(self.embedder.embed(texts), map(self.embedder.count_tokens, texts), strict=True))
 
     def _generate(self, jobs: Sequence[Job]) -> list[list[Generated]]:
         assert self.generator is not None
@@ -110,12 +108,6 @@ class Service:
             [replace(each, finish="length") for each in row] if job.unwanted else row
             for job, row in zip(jobs, results, strict=True)
         ]
-
-    def _tokens(self, text: str) -> int:
-        """The number of tokens of a text that is embedded; of word vectors, the words between spaces."""
-        if isinstance(self.embedder, TextEmbedder):
-            return len(self.embedder.bundle.tokenizer.encode(text))
-        return len(text.split())
 
 
 def _pass(jobs: Sequence[Job], number: int, sample: int, text: str, pieces: Sequence[Piece]) -> None:

@@ -200,7 +200,7 @@ def for_training(settings: Finetune, files: Files) -> Task:
     return task
 
 
-def for_prediction(loaded: bundle.Bundle, settings: Predict, files: Files) -> Task:
+def for_prediction(loaded: bundle.Bundle[object], settings: Predict, files: Files) -> Task:
     """The task of a model directory. Raises BundleError when it has none, UsageError for options of other tasks."""
     saved = loaded.config.get("nlptools", {}).get("task", {})
     task_of_head = {entry.head: name for name, entry in reversed(TASKS.items())}  # of several tasks the first
@@ -235,7 +235,7 @@ def reading_options(files: Files, **changes: Any) -> Options:
     return Options(**{**asdict(files), **changes})
 
 
-def encoding(loaded: bundle.Bundle, max_length: int, threads: int, training: bool = False) -> Any:
+def encoding(loaded: bundle.Bundle[object], max_length: int, threads: int, training: bool = False) -> Any:
     """How texts become rows for the model of a directory: an `Encoding`, or what takes its place for a model
     without pretraining.
 
@@ -264,15 +264,15 @@ def saved_setting(config: Mapping[str, Any], key: str, default: Any) -> Any:
     return value
 
 
-def seen_layers(loaded: bundle.Bundle) -> Layers:
+def seen_layers(loaded: bundle.Bundle[object]) -> Layers:
     """The layers that the head of a bundle sees. Raises BundleError if their weights are missing."""
     text = saved_setting(loaded.config, "layers", "last")
     try:
-        which, model = layers(text), loaded.model
+        which = layers(text)
     except UsageError as error:
         raise BundleError(f"{display(str(loaded.path))}: config.json: {error}") from None
     needed = f"layer_{which.kind}"
-    if needed in LAYER_HEADS and needed not in getattr(model, "heads", ()):
+    if needed in LAYER_HEADS and needed not in loaded.heads:
         raise BundleError(
             f"{display(str(loaded.path))}: config.json has layers {text!r:.80}, their weights are missing"
         )

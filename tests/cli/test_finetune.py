@@ -138,7 +138,7 @@ def test_on_top_of_a_language_model(call: Run, tmp_path: Path) -> None:
     assert call("describe", "out").code == 0 and call("embed", "out", "--to", "jsonl", stdin="w1").code == 0
     encoder(tmp_path / "encoder")
     refused = {
-        "a model for a task and cannot generate text": (
+        "a decoder with the head of a task, which": (
             call("generate", "out", stdin="w1"),
             call("score", "out", stdin="w1"),
         ),

@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nlptools.arrays import Array
 from nlptools.configs.embed import Embed
-from nlptools.errors import BundleError, UsageError, display
+from nlptools.errors import UsageError
 from nlptools.layers.packed import EqualLengths
-from nlptools.models import registry
 from nlptools.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from nlptools.bundle import Bundle
+    from nlptools.inference.embedding.line_readers import LineReader
     from nlptools.inference.embedding.sentence_steps import SentenceSteps
 
 
@@ -30,13 +29,11 @@ class Cutting:
     """The conversion of lines to sequences of ids.
 
     Attributes:
-        before, after: special tokens around each piece.
-        alone: the sequence of an empty line, if there are no special tokens around it, or none that is pooled.
+        before, after, alone, skips_before: see `line_readers.LineReader`.
         most: maximum number of tokens of a piece, including special tokens; None: no limit.
         windows: whether long lines become several pieces instead of being cut.
         prompt: text that is put before each line.
         prompt_length: number of its tokens.
-        skips_before: whether `before` is not pooled; an empty line is still represented by it.
         skips_prompt: whether the prompt is not pooled, nor `before`.
         lowercase: whether lines are lower-cased first.
         keeps_ids: whether the ids of the lines are needed.
@@ -56,26 +53,21 @@ class Cutting:
     keeps_ids: bool = False
 
     @classmethod
-    def of(cls, loaded: Bundle, steps: SentenceSteps | None, settings: Embed, pools_prompt: bool) -> Cutting:
-        """The cutting for a model, its sentence-transformers directory (`steps`), and the settings.
+    def of(
+        cls,
+        tokenizer: Tokenizer,
+        reader: LineReader,
+        steps: SentenceSteps | None,
+        settings: Embed,
+        pools_prompt: bool,
+    ) -> Cutting:
+        """The cutting for a model (`reader`), its sentence-transformers directory (`steps`), and the settings.
 
         Raises:
-            BundleError: the tokenizer of an encoder has no special tokens.
             UsageError: a length beyond the model's maximum, or a prompt that leaves no room.
         """
-        tokenizer = loaded.tokenizer
-        vocab, model = tokenizer.vocab, encoder(loaded)
-        before: list[int] = []
-        after: list[int] = []
-        alone: list[int] = []
-        if loaded.is_encoder:
-            if vocab is None or vocab.cls is None or vocab.sep is None:
-                raise BundleError(f"{display(str(loaded.path))}: the tokenizer has no [CLS] and [SEP]")
-            before, after = [vocab.cls], [vocab.sep]
-        else:
-            alone = [loaded.start]
-            before = alone if loaded.prepends_start else []
-        most = _most(model.max_context, steps, settings.max_length)
+        before, after = reader.before, reader.after
+        most = _most(reader.model.max_context, steps, settings.max_length)
         prompt = _prompt(settings.prompt, steps)
         lowercase = steps is not None and steps.lowercase
         length = len(tokenizer.encode(prompt.lower() if lowercase else prompt)) if prompt else 0
@@ -85,12 +77,12 @@ class Cutting:
             tokenizer,
             before,
             after,
-            alone,
+            reader.alone,
             most,
             settings.long == "window",
             prompt,
             length,
-            not loaded.is_encoder,
+            reader.skips_before,
             not pools_prompt,
             lowercase,
             settings.unit != "sentence",
@@ -120,17 +112,6 @@ class PreparedLines:
     ids: list[list[int]] = field(default_factory=list)  # if needed, the line's own tokens after cutting, per line
     cut: int = 0  # number of lines that were cut
     batches: list[PackedTexts] = field(default_factory=list)
-
-
-def encoder(loaded: Bundle) -> Any:
-    """The model of the hidden states: an encoder without its heads, or a language model. Raises UsageError."""
-    if loaded.is_encoder_decoder:
-        raise UsageError(
-            f"{display(str(loaded.path))} is an encoder-decoder",
-            hint="embed takes a BERT, an ELECTRA, a sentence-transformers directory, a language model or word vectors",
-        )
-    model: Any = loaded.model
-    return model.encoder if loaded.family in (registry.ENCODER, registry.TASK_DECODER) else model
 
 
 def prepare(lines: Sequence[str], cutting: Cutting, batch_tokens: int, threads: int) -> PreparedLines:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain, pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,8 +24,9 @@ from nlptools.compute.backend import Backend
 from nlptools.configs.embed import Embed
 from nlptools.configs.tasks import changed
 from nlptools.errors import UsageError
-from nlptools.inference.embedding.contract import Units
 from nlptools.inference.embedding.selected_layers import SelectedLayers
+from nlptools.inference.embedding.units import Units
+from nlptools.inference.opening import Asked, Opened
 from nlptools.layers.pooling import pool
 from nlptools.models.language.elmo import Elmo
 from nlptools.models.language.recurrent import RecurrentState
@@ -45,9 +46,9 @@ class SentenceBatch(NamedTuple):
 
 
 class ElmoEmbedder:
-    """See the module's docstring. Implements `contract.Embedder`."""
+    """See the module's docstring. Implements `uses.Embeds`."""
 
-    def __init__(self, loaded: bundle.Bundle, backend: Backend, settings: Embed | None = None) -> None:
+    def __init__(self, loaded: bundle.Bundle[Elmo], backend: Backend, settings: Embed | None = None) -> None:
         """Raises UsageError for settings of other models."""
         self.settings = settings = settings or Embed()
         if settings.unit == "token":
@@ -57,15 +58,19 @@ class ElmoEmbedder:
         if settings.pooling in ("cls", "model"):
             raise UsageError(f"--pooling {settings.pooling} does not go with an ELMo")
         self.bundle, self.backend = loaded, backend.for_model(loaded.model)
-        model: Any = self.backend.for_inference(loaded.model)
-        self.model: Elmo = model
-        self.layers = SelectedLayers.of(settings.layers, model.config.num_hidden_layers + 1)
-        width = self.layers.width(2 * model.config.hidden_size)
+        self.model: Elmo = self.backend.for_inference(loaded.model)
+        self.layers = SelectedLayers.of(settings.layers, self.model.config.num_hidden_layers + 1)
+        width = self.layers.width(2 * self.model.config.hidden_size)
         if settings.truncate_dim > width:
             raise UsageError(f"--truncate-dim {settings.truncate_dim}: the vectors have {width} dimensions")
         self.dimensions = settings.truncate_dim or width
         self._state: list[RecurrentState] | None = None
         self._cut: set[str] = set()
+
+    @classmethod
+    def opened(cls, asked: Asked[Embed], model: Opened[Elmo]) -> ElmoEmbedder:
+        """See `uses`."""
+        return cls(model.bundle, Backend.detect(asked.compute), asked.settings)
 
     def prepare(self, lines: Sequence[str]) -> SentenceBatch:
         """Split the lines into words, and spell these."""
@@ -77,7 +82,7 @@ class ElmoEmbedder:
         return SentenceBatch(words, rows, byte_spelling.spell(list(numbers)), byte_spelling.count_cut(list(numbers)))
 
     def embed(self, lines: Sequence[str], prepared: SentenceBatch | None = None) -> np.ndarray:
-        """See `contract.Embedder`: the words of each line pooled, zeros for a line without words."""
+        """See `uses.Embeds`: the words of each line pooled, zeros for a line without words."""
         kinds = (self.settings.pooling or "mean",)
         out = np.zeros((len(lines), self.dimensions), np.float32)
         for row, vectors in zip(out, self._vectors(prepared or self.prepare(lines)), strict=True):
@@ -86,10 +91,14 @@ class ElmoEmbedder:
         return out
 
     def embed_units(self, lines: Sequence[str], prepared: SentenceBatch | None = None) -> list[Units]:
-        """See `contract.Embedder`: the words of each line."""
+        """See `uses.Embeds`: the words of each line."""
         prepared = prepared or self.prepare(lines)
         vectors = map(self._finished, self._vectors(prepared))
         return [Units(names, rows) for names, rows in zip(prepared.words, vectors, strict=True)]
+
+    def count_tokens(self, text: str) -> int:
+        """The number of words between white space."""
+        return len(text.split())
 
     def finish(self) -> None:
         """Report how many words were cut."""

@@ -17,7 +17,7 @@ from nlptools.errors import BundleError, StreamError, Unavailable, display, reas
 from nlptools.files import atomic
 
 if TYPE_CHECKING:
-    from nlptools.inference.embedding.contract import Units
+    from nlptools.inference.embedding.units import Units
 
 
 def check_package() -> None:

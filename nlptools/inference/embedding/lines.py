@@ -15,7 +15,7 @@ from nlptools.files import atomic, streams
 from nlptools.files.line_records import fields
 from nlptools.files.prefetch import one_ahead
 from nlptools.files.streams import LineBlock, windows
-from nlptools.inference.embedding.contract import Embedder
+from nlptools.inference.uses import Embeds
 from nlptools.vectors.files import formats
 from nlptools.vectors.files.array_writer import ArrayWriter
 from nlptools.vectors.rows import scaled
@@ -24,12 +24,12 @@ from nlptools.vectors.table import Vectors, first_words
 WINDOW = 8192  # texts that are sorted by length together
 
 
-def prepared(embedder: Embedder, blocks: Iterable[LineBlock], size: int = WINDOW) -> Iterator[tuple[list[str], Any]]:
+def prepared(embedder: Embeds, blocks: Iterable[LineBlock], size: int = WINDOW) -> Iterator[tuple[list[str], Any]]:
     """At most `size` lines at a time, and what `embedder.prepare` makes of them in another thread."""
     return one_ahead((part.lines, embedder.prepare(part.lines)) for part in windows(blocks, size))
 
 
-def cosines(embedder: Embedder, blocks: Iterable[LineBlock], size: int = WINDOW // 2) -> Iterator[list[float | None]]:
+def cosines(embedder: Embeds, blocks: Iterable[LineBlock], size: int = WINDOW // 2) -> Iterator[list[float | None]]:
     """The cosine of the two texts of each line, `text TAB text`, at most `size` lines at a time; None for empty lines.
 
     Raises:
@@ -54,7 +54,7 @@ def _pair(part: LineBlock, place: int) -> list[str]:
 
 
 @contextlib.contextmanager
-def searchable(embedder: Embedder, path: str, errors: str = "strict") -> Iterator[Vectors]:
+def searchable(embedder: Embeds, path: str, errors: str = "strict") -> Iterator[Vectors]:
     """The different lines of a text and their vectors, which are mapped from a temporary file.
 
     Raises:

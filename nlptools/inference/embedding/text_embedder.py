@@ -20,39 +20,48 @@ import torch
 from torch.nn import functional as F
 
 from nlptools import bundle, messages
+from nlptools.compute import memory
 from nlptools.compute.backend import Backend
 from nlptools.configs.embed import Embed
 from nlptools.errors import UsageError, display
 from nlptools.files import progress
 from nlptools.inference.embedding import batching
 from nlptools.inference.embedding.batching import Cutting, PackedTexts, PreparedLines
-from nlptools.inference.embedding.contract import Units
+from nlptools.inference.embedding.line_readers import DecoderReader, EncoderReader, LineReader
 from nlptools.inference.embedding.selected_layers import SelectedLayers
 from nlptools.inference.embedding.sentence_steps import SentenceSteps
+from nlptools.inference.embedding.units import Units
+from nlptools.inference.opening import Asked, Opened
 from nlptools.layers import packed
 from nlptools.layers.linear import ACTIVATIONS
+from nlptools.models.tasks.heads import TaskHeads
 from nlptools.text.unknown import UnknownTokens
 
 _ACTIVATIONS = {**ACTIVATIONS, "tanh": torch.tanh}
 
 
 class TextEmbedder:
-    """See the module's docstring. Implements `contract.Embedder`."""
+    """See the module's docstring. Implements `uses.Embeds`."""
 
     def __init__(
-        self, loaded: bundle.Bundle, steps: SentenceSteps | None, backend: Backend, settings: Embed | None = None
+        self,
+        loaded: bundle.Bundle[Any],
+        reader: LineReader,
+        steps: SentenceSteps | None,
+        backend: Backend,
+        settings: Embed | None = None,
     ) -> None:
         """
         Args:
+            reader: how the model of the directory reads lines.
             steps: the steps of a sentence-transformers directory, or None.
 
         Raises:
             UsageError: the model does not support the settings.
-            BundleError: the tokenizer of an encoder has no special tokens.
         """
         self.settings = settings = settings or Embed()
-        self.bundle, self.backend = loaded, backend.for_model(loaded.model)
-        self.model: Any = self.backend.for_inference(batching.encoder(loaded))
+        self.bundle, self.backend, self.reader = loaded, backend.for_model(loaded.model), reader
+        self.model = self.backend.for_inference(reader.model)
         asks_model = settings.pooling == "model" or (settings.pooling is None and steps is not None)
         if asks_model and steps is None:
             raise UsageError(f"--pooling model: {display(str(loaded.path))} is no sentence-transformers directory")
@@ -60,7 +69,8 @@ class TextEmbedder:
         self.kinds = self.steps.pooling if self.steps else (settings.pooling or "mean",)
         count = self.model.config.num_hidden_layers + 1
         self.layers = SelectedLayers.of(settings.layers, count)
-        self.cutting = Cutting.of(loaded, steps, settings, self.steps is None or self.steps.include_prompt)
+        pools_prompt = self.steps is None or self.steps.include_prompt
+        self.cutting = Cutting.of(loaded.tokenizer, reader, steps, settings, pools_prompt)
         self.dimensions = self._dimensions()
         self._cut = 0
         self._unknown = UnknownTokens(loaded.tokenizer, "the text")
@@ -76,7 +86,7 @@ class TextEmbedder:
 
     @torch.inference_mode()
     def embed(self, lines: Sequence[str], prepared: PreparedLines | None = None) -> np.ndarray:
-        """See `contract.Embedder`."""
+        """See `uses.Embeds`."""
         prepared = prepared or self.prepare(lines)
         self._cut += prepared.cut
         rows: np.ndarray | None = None
@@ -92,7 +102,7 @@ class TextEmbedder:
 
     @torch.inference_mode()
     def embed_units(self, lines: Sequence[str], prepared: PreparedLines | None = None) -> list[Units]:
-        """See `contract.Embedder`. Special tokens, and tokens beyond the maximum length, are left out."""
+        """See `uses.Embeds`. Special tokens, and tokens beyond the maximum length, are left out."""
         prepared = prepared or self.prepare(lines)
         self._cut += prepared.cut
         parts: list[np.ndarray] = [np.empty((0, self.dimensions), np.float32)] * len(prepared.lines)
@@ -110,6 +120,10 @@ class TextEmbedder:
             self._units(line, ids, np.concatenate(own))
             for line, ids, own in zip(lines, prepared.ids, by_line, strict=True)
         ]
+
+    def count_tokens(self, text: str) -> int:
+        """See `uses.Embeds`."""
+        return len(self.bundle.tokenizer.encode(text))
 
     def finish(self) -> None:
         """Report how many lines were cut, and many unknown tokens."""
@@ -137,13 +151,9 @@ class TextEmbedder:
 
     def _states(self, batch: PackedTexts) -> torch.Tensor:
         """The states (N, D) of the requested layers. Layer 0 is the embeddings; the last one is the input of the heads."""
-        ids, model = self.backend.put(batch.ids), self.model
-        states: list[torch.Tensor]
-        if self.bundle.is_encoder:
-            states = model.packed(ids, self.backend.put(batch.positions), batch.groups, self.layers.numbers)
-        else:
-            states = packed.by_group(lambda rows: model.states(rows).layers, ids, batch.groups, self.layers.numbers)
-        width = model.config.hidden_size
+        put = self.backend.put
+        states = self.reader.states(put(batch.ids), put(batch.positions), batch.groups, self.layers.numbers)
+        width = self.model.config.hidden_size
         for state in states:
             if state.shape[-1] != width:
                 raise UsageError(f"--layers: one of these has {state.shape[-1]} units, the last layer {width}")
@@ -187,6 +197,29 @@ class TextEmbedder:
         vocab = self.bundle.tokenizer.vocab
         assert vocab is not None
         return [vocab.token(i) for i in ids]
+
+
+def of_encoder(asked: Asked[Embed], opened: Opened[TaskHeads]) -> TextEmbedder:
+    """An encoder, with the steps of a sentence-transformers directory. See `uses`."""
+    return _opened(asked, opened, EncoderReader(opened.bundle))
+
+
+def of_language_model(asked: Asked[Embed], opened: Opened) -> TextEmbedder:
+    """A language model. See `uses`."""
+    return _opened(asked, opened, DecoderReader(opened.bundle, opened.bundle.model))
+
+
+def of_task_decoder(asked: Asked[Embed], opened: Opened[TaskHeads]) -> TextEmbedder:
+    """A language model with the heads of tasks. See `uses`."""
+    return _opened(asked, opened, DecoderReader(opened.bundle, opened.bundle.model.encoder))
+
+
+def _opened(asked: Asked[Embed], opened: Opened[Any], reader: LineReader) -> TextEmbedder:
+    """Raises UsageError for options of an ELMo."""
+    if asked.settings is not None and asked.settings.stateful:
+        raise UsageError("--stateful goes with an ELMo: other models begin each line anew")
+    memory.expect_new_shapes()
+    return TextEmbedder(opened.bundle, reader, opened.steps, Backend.detect(asked.compute), asked.settings)
 
 
 def after_pooling(vectors: torch.Tensor, steps: SentenceSteps) -> torch.Tensor:

@@ -16,7 +16,7 @@ from nlptools.vectors.files.array_writer import ArrayWriter
 from nlptools.vectors.files.decimals import rows_of_decimals
 
 if TYPE_CHECKING:
-    from nlptools.inference.embedding.contract import Units
+    from nlptools.inference.embedding.units import Units
 
 
 class UnitWriter:

@@ -19,12 +19,10 @@ Shapes: N lines, D dimensions, R rows of words that have occurred so far.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,13 +30,13 @@ import numpy as np
 from nlptools import messages
 from nlptools.arrays import Array, Floats, Longs
 from nlptools.configs.embed import Embed, EmbedWords
-from nlptools.configs.vectors import FOREIGN, SUFFIXES
 from nlptools.errors import DataError, UsageError, display
-from nlptools.files import compression, streams
-from nlptools.inference.embedding.contract import Units
+from nlptools.files import streams
+from nlptools.inference.embedding.units import Units
+from nlptools.inference.opening import Asked
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.tokenizer import Tokenizer
-from nlptools.vectors.files import directory, formats
+from nlptools.vectors.files import formats
 from nlptools.vectors.rows import unit
 from nlptools.vectors.table import Vectors
 
@@ -71,13 +69,6 @@ class WordCounts:
     words: Counter[str]
     lines: Counter[str]
     total: int
-
-
-def is_vectors(path: str) -> bool:
-    """Whether `path` has the name of a file of word vectors, or is a directory of word vectors."""
-    if os.path.isdir(path):
-        return directory.holds_vectors(Path(path))
-    return compression.without_suffix(path).endswith((*SUFFIXES, *FOREIGN))
 
 
 def load(
@@ -140,7 +131,7 @@ def count(path: str, tokenizer: Tokenizer, errors: str = "strict") -> WordCounts
 
 
 class WordEmbedder:
-    """See the module's docstring. Implements `nlptools.inference.embedding.contract.Embedder`."""
+    """See the module's docstring. Implements `uses.Embeds`."""
 
     def __init__(self, vectors: Vectors, tokenizer: Tokenizer | None = None, settings: Embed | None = None) -> None:
         """Uses plain means until `weigh_by_documents` or `smooth` is called. Raises UsageError, see `check`."""
@@ -153,6 +144,11 @@ class WordEmbedder:
         self._common: Floats | None = None  # (D,), of length 1
         self._windows = self._words = self._missing = self._composed = self._lines = self._blank = 0
         self._forget()
+
+    @classmethod
+    def opened(cls, asked: Asked[Embed]) -> WordEmbedder:
+        """See `uses`."""
+        return load(str(asked.path), asked.settings, asked.words, asked.errors)
 
     @property
     def dimensions(self) -> int:
@@ -179,6 +175,10 @@ class WordEmbedder:
         ends = np.cumsum(counts)
         spans = zip((ends - counts).tolist(), ends.tolist(), strict=True)
         return [Units(flat[start:end], vectors[start:end]) for start, end in spans]
+
+    def count_tokens(self, text: str) -> int:
+        """The number of words between white space."""
+        return len(text.split())
 
     def finish(self) -> None:
         """Report how many words had no vector, and how many lines had no known word."""

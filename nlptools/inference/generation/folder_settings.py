@@ -49,7 +49,7 @@ _FORM = ("_", "output_", "return_", "use_", "cache_", "assistant_", "num_assista
 _IGNORED = (*_ELSEWHERE, "transformers_version", "low_memory", "disable_compile", "is_assistant", "token_healing")
 
 
-def note(loaded: Bundle, settings: Generate, default: Generate | None = None, *, flags: bool = True) -> None:
+def note(loaded: Bundle[object], settings: Generate, default: Generate | None = None, *, flags: bool = True) -> None:
     """Write one note with the settings in the file that are not applied; those that the user has chosen are left out.
 
     Args:
@@ -109,7 +109,7 @@ def _differs(key: str, value: Any, settings: Generate, default: Generate, effect
     return bool((now or value) and now != (tuple(value) if isinstance(value, list) else value))
 
 
-def _is_usual(key: str, value: Any, loaded: Bundle) -> bool:
+def _is_usual(key: str, value: Any, loaded: Bundle[object]) -> bool:
     """Whether it is what is written beside every encoder-decoder: padding is never chosen, and a length."""
     if not loaded.is_encoder_decoder:
         return False

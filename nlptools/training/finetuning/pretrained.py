@@ -17,7 +17,7 @@ from nlptools.compute.backend import Backend
 from nlptools.configs.finetuning import Finetune, frozen
 from nlptools.configs.layers import Layers, layers, read_mix
 from nlptools.errors import BundleError, UsageError, display
-from nlptools.inference.loading import open_model
+from nlptools.inference.opening import open_model
 from nlptools.models import registry
 from nlptools.models.contract import with_dropout
 from nlptools.models.huggingface import peft

@@ -25,7 +25,7 @@ from nlptools.configs.finetuning import Finetune
 from nlptools.configs.layers import layers, read_mix
 from nlptools.configs.text_classifiers import Scratch
 from nlptools.errors import BundleError, UsageError, display
-from nlptools.inference.loading import open_model
+from nlptools.inference.opening import open_model
 from nlptools.layers.heads import LayerMix
 from nlptools.models import registry
 from nlptools.models.language.elmo import ElmoConfig

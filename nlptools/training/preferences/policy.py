@@ -21,7 +21,7 @@ from nlptools.batches.features import Features
 from nlptools.batches.windows import NO_TARGET
 from nlptools.compute.backend import Backend
 from nlptools.errors import BundleError, display
-from nlptools.inference.loading import open_model
+from nlptools.inference.opening import open_model
 from nlptools.models import registry
 from nlptools.models.contract import LanguageModel, with_dropout
 from nlptools.models.huggingface import peft

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from nlptools.configs import Compute
 from nlptools.configs.embed import Embed
 from nlptools.errors import BundleError, DataError, InputError, UsageError
 from nlptools.inference.embedding import text_embedder
+from nlptools.inference.embedding.line_readers import DecoderReader, EncoderReader
 from nlptools.inference.embedding.sentence_steps import Dense, SentenceSteps
 from nlptools.layers import pooling
 from nlptools.text.builtin import NamedTokenizer
@@ -28,6 +30,7 @@ from nlptools.text.vocab import Vocab
 
 LINES = ["the cat sat", "", "a cat", "on the mat and the cat ate it up", "it", "mat sat up", "the", "a a a a a a a a"]
 CPU = Backend.detect(Compute(device="cpu", precision="fp32"))
+LANGUAGE_MODELS = ("transformer", "lstm")
 Load = Callable[..., text_embedder.TextEmbedder]
 
 
@@ -35,13 +38,15 @@ Load = Callable[..., text_embedder.TextEmbedder]
 def directories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("models")
     found = {family: encoder_bundle(root / family, family) for family in ("bert", "electra")}
-    return {**found, **{arch: words_bundle(root / arch, arch) for arch in ("transformer", "lstm")}}
+    return {**found, **{arch: words_bundle(root / arch, arch) for arch in LANGUAGE_MODELS}}
 
 
 @pytest.fixture
 def load(directories: dict[str, Path]) -> Load:
     def load(kind: str = "bert", steps: SentenceSteps | None = None, **settings: Any) -> text_embedder.TextEmbedder:
-        return text_embedder.TextEmbedder(bundle.load(directories[kind]), steps, CPU, Embed(**settings))
+        loaded = bundle.load(directories[kind])
+        reader = DecoderReader(loaded, loaded.model) if kind in LANGUAGE_MODELS else EncoderReader(loaded)
+        return text_embedder.TextEmbedder(loaded, reader, steps, CPU, Embed(**settings))
 
     return load
 
@@ -224,8 +229,9 @@ def test_words_of_several_tokens(tmp_path: Path, how: str, rows: list[int]) -> N
     path = encoder_bundle(tmp_path / "m", words=words)
     loaded = replace(bundle.load(path), tokenizer=NamedTokenizer("char", Vocab(words)))
     settings = {"max_length": 12}
-    tokens = text_embedder.TextEmbedder(loaded, None, CPU, Embed(unit="token", **settings)).embed_units(["cat  sat"])[0]
-    found = text_embedder.TextEmbedder(loaded, None, CPU, Embed(unit="word", subword=how, **settings))
+    made = partial(text_embedder.TextEmbedder, loaded, EncoderReader(loaded), None, CPU)
+    tokens = made(Embed(unit="token", **settings)).embed_units(["cat  sat"])[0]
+    found = made(Embed(unit="word", subword=how, **settings))
     units = found.embed_units(["cat  sat", "  "])
     assert units[0].names == ["cat", "sat"] and units[1].names == []
     place = [len(tokens.names) - 3 + row for row in rows]

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from nlptools.configs.embed import Embed, EmbedWords
 from nlptools.errors import BundleError, DataError, UsageError
 from nlptools.inference.embedding import word_embedder
-from nlptools.inference.embedding.contract import Embedder
-from nlptools.inference.embedding.word_embedder import SMOOTH, WordEmbedder, count, is_vectors, load
+from nlptools.inference.embedding.word_embedder import SMOOTH, WordEmbedder, count, load
+from nlptools.inference.opening import holds_vectors
+from nlptools.inference.uses import Embeds
 from nlptools.text import tokenizer as tokenizers
 from nlptools.vectors.files.formats import save
 from nlptools.vectors.subwords import Subwords
@@ -35,7 +36,7 @@ def row(word: str) -> np.ndarray:
 
 
 def test_means_by_hand(embedder: WordEmbedder, capsys: pytest.CaptureFixture[str]) -> None:
-    contract: Embedder = embedder
+    contract: Embeds = embedder
     found = contract.embed(LINES)
     assert found.dtype == np.float32 and found.shape == (6, 5) and contract.dimensions == 5
     expected = [
@@ -201,5 +202,5 @@ def test_what_is_a_file_of_vectors(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text('{"model_type": "bert"}')
     names = ["v", "model", "a.vec", "glove.6B.txt.gz", "a.safetensors", "nowhere"]
-    assert [is_vectors(str(tmp_path / name)) for name in names] == [True, False, True, True, False, False]
+    assert [holds_vectors(str(tmp_path / name)) for name in names] == [True, False, True, True, False, False]
     assert load(str(tmp_path / "v")).embed(["the"]).shape == (1, 5)

@@ -21,7 +21,6 @@ from nlptools.configs.generation import Generate
 from nlptools.configs.layers import layers
 from nlptools.converters.onnx_export import export
 from nlptools.errors import UsageError
-from nlptools.inference.embedding.text_embedder import TextEmbedder
 from nlptools.models import registry
 from nlptools.models.language.gpt import GPT, GPTConfig
 from nlptools.models.tasks.with_heads import WithHeads
@@ -223,12 +222,11 @@ def test_what_else_is_done_with_the_directory(tmp_path: Path, base: Path) -> Non
     out = tmp_path / "out"
     lines = ["w1 good", "", "bad w2 w3"]
     made = [
-        np.stack(list(TextEmbedder(bundle.load(each), None, Backend.detect(FP32), Embed()).embed(lines)))
-        for each in (base, out)
+        np.stack(list(nlptools.load(each, settings=Embed(), precision="fp32").embed(lines))) for each in (base, out)
     ]
     assert np.allclose(*made)  # the vectors of the language model, whose weights did not change
     assert type(nlptools.load(out, threads=1)).__name__ == "Predictor"
-    with pytest.raises(UsageError, match="a model for a task and cannot generate text"):
+    with pytest.raises(UsageError, match="a decoder with the head of a task, which generate cannot take"):
         nlptools.load(out, settings=Generate())
     with pytest.raises(UsageError, match="export needs a BERT or an ELECTRA"):
         export(out, Export(output=str(tmp_path / "x.onnx")))

@@ -22,7 +22,7 @@ from nlptools import bundle
 from nlptools.compute.kernels import cross_entropy
 from nlptools.configs.plot import METRICS
 from nlptools.configs.ppo import PPOTraining, TrainPPO
-from nlptools.errors import BundleError, DataError, Stopped, UsageError
+from nlptools.errors import DataError, Stopped, UsageError
 from nlptools.models.language.gpt import GPT, GPTConfig
 from nlptools.plots import curves
 from nlptools.training.engine import stop
@@ -250,7 +250,7 @@ def test_errors(tmp_path: Path) -> None:
         train(tmp_path, algorithm="rloo", value_rate=3.0)
     with pytest.raises(UsageError, match="--critic applies to --algorithm ppo"):
         train(tmp_path, algorithm="grpo", critic="separate")
-    with pytest.raises(BundleError, match="not a model for a task"):
+    with pytest.raises(UsageError, match="which predict cannot take"):
         train(tmp_path, reward=str(tmp_path / "base"))
     with pytest.raises(UsageError, match="the context of the model has 24"):
         train(tmp_path, max_new_tokens=24)

@@ -1,0 +1,72 @@
+"""How a model reads lines: the special tokens around each, and the hidden states of its layers.
+
+Shapes: N tokens of all sequences of a batch, D hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from nlptools.bundle import Bundle
+from nlptools.errors import BundleError, display
+from nlptools.layers import packed
+from nlptools.layers.packed import EqualLengths
+from nlptools.models.contract import LanguageModel
+from nlptools.models.tasks.heads import TaskHeads
+
+
+class LineReader(Protocol):
+    """See the module's docstring.
+
+    Attributes:
+        model: what computes the states.
+        before, after: special tokens around each sequence.
+        alone: the sequence of an empty line, if there are no special tokens around it, or none that is pooled.
+        skips_before: whether `before` is not pooled; an empty line is still represented by it.
+    """
+
+    model: Any
+    before: list[int]
+    after: list[int]
+    alone: list[int]
+    skips_before: bool
+
+    def states(self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], layers: range) -> Sequence[Tensor]:
+        """The states (N, D) of `layers` for sequences end to end, see `packed`."""
+
+
+class EncoderReader:
+    """Reads lines between [CLS] and [SEP], which are pooled."""
+
+    skips_before = False
+
+    def __init__(self, loaded: Bundle[TaskHeads]) -> None:
+        """Raises BundleError if the tokenizer has no such tokens."""
+        vocab = loaded.tokenizer.vocab
+        if vocab is None or vocab.cls is None or vocab.sep is None:
+            raise BundleError(f"{display(str(loaded.path))}: the tokenizer has no [CLS] and [SEP]")
+        self.model = loaded.model.encoder
+        self.before, self.after, self.alone = [vocab.cls], [vocab.sep], list[int]()
+
+    def states(self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], layers: range) -> Sequence[Tensor]:
+        """See `LineReader`."""
+        states: Sequence[Tensor] = self.model.packed(ids, positions, groups, layers)
+        return states
+
+
+class DecoderReader:
+    """Reads lines after the start token of a language model, if it has one. The start token represents an empty line only."""
+
+    skips_before = True
+
+    def __init__(self, loaded: Bundle[Any], model: LanguageModel) -> None:
+        self.model = model
+        self.alone, self.after = [loaded.start], list[int]()
+        self.before = self.alone if loaded.prepends_start else []
+
+    def states(self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], layers: range) -> Sequence[Tensor]:
+        """See `LineReader`."""
+        return packed.by_group(lambda rows: self.model.states(rows).layers, ids, groups, layers)

@@ -1,0 +1,113 @@
+"""What a path holds: a model directory, a sentence-transformers directory, an ARPA file, a mixture or word vectors."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic
+
+from nlptools import bundle
+from nlptools.configs import Compute
+from nlptools.configs.embed import EmbedWords
+from nlptools.configs.finetuning import Files
+from nlptools.configs.vectors import FOREIGN, SUFFIXES
+from nlptools.files import compression, hub_cache
+from nlptools.inference import arpa_bundle
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    from nlptools.inference.embedding.sentence_steps import SentenceSteps
+    from nlptools.models.contract import LanguageModel
+
+    M = TypeVar("M", covariant=True, default=LanguageModel)
+    S = TypeVar("S", covariant=True)
+else:
+    from typing import TypeVar
+
+    M, S = TypeVar("M", covariant=True), TypeVar("S", covariant=True)
+
+
+@dataclass(frozen=True)
+class Opened(Generic[M]):
+    """A model directory.
+
+    Attributes:
+        path: the directory.
+        bundle: its model and tokenizer, on the CPU in float32; of a sentence-transformers directory, those of its encoder.
+        steps: pooling, dense layers, prompts of a sentence-transformers directory; None for other directories.
+    """
+
+    path: Path
+    bundle: bundle.Bundle[M]
+    steps: SentenceSteps | None
+
+    @property
+    def has_task(self) -> bool:
+        """Whether finetune wrote the model for a task, or a head of a task is in the directory."""
+        from nlptools.models.tasks.heads import TASK_HEADS
+
+        task = self.bundle.config.get("nlptools", {}).get("task")
+        return task is not None or bool(set(self.bundle.heads) & set(TASK_HEADS))
+
+
+NO_WORDS = EmbedWords()  # what has no word vectors
+
+
+@dataclass(frozen=True)
+class Asked(Generic[S]):
+    """The arguments of `loading.load` that the classes in the table of uses need.
+
+    Attributes:
+        path: of the model, or of the first of several.
+        settings: of the use; None: the defaults.
+        compute: device, precision, threads.
+        weights: of the parts of a mixture; None: equal weights.
+        words: how word vectors are weighted.
+        files: the layout of input files; None: as the model says.
+        errors: what to do with invalid UTF-8 in files of word vectors and ARPA files: strict, replace, ignore.
+    """
+
+    path: str | Path
+    settings: S | None
+    compute: Compute
+    weights: tuple[float, ...] | None = None
+    words: EmbedWords = NO_WORDS
+    files: Files | None = None
+    errors: str = "strict"
+
+
+def open_model(path: str | Path, errors: str = "strict") -> Opened:
+    """The model directory or ARPA file `path`, or the model of this name in the local Hugging Face cache.
+
+    Args:
+        errors: what to do with invalid UTF-8 in an ARPA file: strict, replace, ignore.
+
+    Raises:
+        InputError: no such directory.
+        BundleError: see `bundle.load` and `sentence_steps.read`.
+    """
+    if arpa_bundle.is_arpa(path):
+        ngrams: bundle.Bundle[Any] = arpa_bundle.load(path, errors)
+        return Opened(Path(path), ngrams, None)
+    where = hub_cache.locate(path)
+    steps = None
+    if (where / "modules.json").is_file():
+        from nlptools.inference.embedding import sentence_steps
+
+        steps = sentence_steps.read(where)
+    loaded = bundle.load(where if steps is None else steps.encoder)
+    loaded.report_unfinished()
+    return Opened(where, loaded, steps)
+
+
+def holds_vectors(path: str | Path) -> bool:
+    """Whether `path` has the name of a file of word vectors, or is a directory of word vectors."""
+    if not os.path.isdir(path):
+        return compression.without_suffix(str(path)).endswith((*SUFFIXES, *FOREIGN))
+    if os.path.isfile(os.path.join(path, "model.safetensors")):  # a model directory, recognised without reading it
+        return False
+    from nlptools.vectors.files import directory
+
+    return directory.holds_vectors(Path(path))

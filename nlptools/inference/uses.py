@@ -1,0 +1,203 @@
+"""The uses of a model, and one table of the classes that serve them, by family.
+
+A new family is one row of `TABLE`. `loading.load` looks a class up here; all commands and the Python interface ask `load`.
+An entry names a function under `nlptools.inference`, "module:function" or "module:Class.method", that is imported on use. It
+takes an `opening.Asked` and the opened directories, and returns what the use promises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from nlptools.configs.scoring import Score
+from nlptools.errors import UsageError, display
+from nlptools.models import registry
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy as np
+
+    from nlptools.files.streams import LineBlock
+    from nlptools.inference.embedding.units import Units
+    from nlptools.inference.language_model import TextLanguageModel
+    from nlptools.inference.line_score import LineScore, Total
+    from nlptools.inference.translation import Translator
+    from nlptools.inference.words import WordScore
+    from nlptools.text.unknown import UnknownTokens
+
+U = TypeVar("U", covariant=True)
+
+
+class Scores(Protocol):
+    """Log-probabilities of text."""
+
+    unknown: UnknownTokens
+
+    def totals(self, lines: Sequence[str], settings: Score) -> Sequence[Total]:
+        """(log-probability in nats, number of tokens) of each line, and what else `Total` has."""
+
+    def score_batch(self, lines: Sequence[str], settings: Score) -> list[LineScore]:
+        """The scores of some lines, token by token."""
+
+    def words(self, lines: Sequence[str], settings: Score) -> list[WordScore]:
+        """The surprisals of the words of each line."""
+
+    def perplexity(self, blocks: Iterable[LineBlock], settings: Score | None = None) -> dict[str, Any]:
+        """Perplexities of a text, and the protocol."""
+
+
+class Embeds(Protocol):
+    """Vectors of lines, a window of lines at a time, in the order of the lines."""
+
+    @property
+    def dimensions(self) -> int:
+        """D, the width of the resulting vectors."""
+
+    def prepare(self, lines: Sequence[str]) -> Any:
+        """Preprocessing of the lines that may run in another thread, such as tokenization; None if there is none."""
+
+    def embed(self, lines: Sequence[str], prepared: Any = None) -> np.ndarray:
+        """One vector per line, including empty lines: (N, D), float32. `prepared` is the result of `prepare`."""
+
+    def embed_units(self, lines: Sequence[str], prepared: Any = None) -> list[Units]:
+        """The tokens or words of each line (see the settings) with their vectors."""
+
+    def count_tokens(self, text: str) -> int:
+        """The number of tokens of a text, or of words where the model reads those."""
+
+    def finish(self) -> None:
+        """Called after the last line: report how much was cut or unknown."""
+
+
+class Predicts(Protocol):
+    """Predictions for the examples of files.
+
+    Attributes:
+        window: examples that are read together.
+        layout: of the lines, as in `files.layout_names.check_output`; known with the first ones.
+    """
+
+    window: int
+    layout: str
+
+    def lines(self, paths: Sequence[str], errors: str = "strict", force: bool = False) -> Iterator[list[str]]:
+        """The lines that `predict` writes, a window of examples at a time."""
+
+
+@dataclass(frozen=True)
+class Use(Generic[U]):
+    """What a model is loaded for; `load` returns a `U`.
+
+    Attributes:
+        name: the command, with the option if one belongs to it.
+        suggested: whether refusals of other uses name this one.
+    """
+
+    name: str
+    suggested: bool = True
+
+
+SCORE: Use[Scores] = Use("score")
+CHOOSE: Use[TextLanguageModel] = Use("score --choices", suggested=False)
+MASKED: Use[Scores] = Use("score --masked")
+GENERATE: Use[TextLanguageModel | Translator] = Use("generate")
+TARGETS: Use[Translator] = Use("generate --score-target")
+CONTINUE: Use[TextLanguageModel] = Use("chat and serve", suggested=False)
+EMBED: Use[Embeds] = Use("embed")
+PREDICT: Use[Predicts] = Use("predict")
+
+# families besides those of the registry
+MASKED_ENCODER = "masked encoder"  # an encoder with the head that predicts masked tokens
+FINE_TUNED = "fine-tuned encoder"  # an encoder with the head of a task
+SENTENCES = "sentence encoder"  # a sentence-transformers directory
+VECTORS = "word vectors"
+MIXTURE = "mixture"  # of language models, neural ones among them
+NGRAM_MIXTURE = "n-gram mixture"
+
+
+@dataclass(frozen=True)
+class Row:
+    """The uses of a family.
+
+    Attributes:
+        noun: the family in messages.
+        default: the use if none is asked for.
+        served: the function for each use.
+        together: whether several models can be loaded for one use.
+        also: more commands that take such models, for messages.
+    """
+
+    noun: str
+    default: Use[object]
+    served: Mapping[Use[Any], str]
+    together: bool = False
+    also: tuple[str, ...] = ()
+
+
+_LANGUAGE_MODEL = dict.fromkeys((SCORE, CHOOSE, GENERATE, CONTINUE), "language_model:TextLanguageModel.opened")
+_NGRAMS = dict.fromkeys((CHOOSE, GENERATE, CONTINUE), "causal:of_ngrams")
+_MIXED = dict.fromkeys((SCORE, CHOOSE, GENERATE, CONTINUE), "mixed_model:MixedLanguageModel.opened")
+_ENCODER = {EMBED: "embedding.text_embedder:of_encoder"}
+_TASK = {PREDICT: "prediction:Predictor.opened"}
+
+TABLE: Mapping[str, Row] = {
+    registry.LANGUAGE: Row(
+        "a language model",
+        GENERATE,
+        {**_LANGUAGE_MODEL, EMBED: "embedding.text_embedder:of_language_model"},
+        also=("finetune",),
+    ),
+    registry.BIDIRECTIONAL: Row(
+        "a bidirectional language model",
+        GENERATE,
+        {
+            SCORE: "bidirectional:BidirectionalScorer.opened",
+            **dict.fromkeys((GENERATE, CONTINUE), "causal:of_forward_direction"),
+            EMBED: "embedding.elmo_embedder:ElmoEmbedder.opened",
+        },
+        also=("finetune --features",),
+    ),
+    registry.NGRAM: Row("an n-gram model", SCORE, {SCORE: "ngram_scorer:NGramScorer.opened", **_NGRAMS}),
+    MIXTURE: Row("a mixture of language models", SCORE, _MIXED),
+    NGRAM_MIXTURE: Row("a mixture of n-gram models", SCORE, {**_MIXED, SCORE: "mixture:NGramMixtureScorer.opened"}),
+    registry.ENCODER_DECODER: Row(
+        "an encoder-decoder",
+        GENERATE,
+        {
+            **dict.fromkeys((GENERATE, TARGETS), "translation:Translator.opened"),
+            PREDICT: "prediction:PairPredictor.opened",
+        },
+        together=True,
+    ),
+    registry.ENCODER: Row("an encoder without a head that predicts masked tokens", EMBED, _ENCODER, also=("finetune",)),
+    MASKED_ENCODER: Row(
+        "an encoder", EMBED, {MASKED: "masked_scoring:MaskedScorer.opened", **_ENCODER}, also=("finetune",)
+    ),
+    SENTENCES: Row("a sentence-transformers model", EMBED, _ENCODER, also=("finetune",)),
+    FINE_TUNED: Row("an encoder with the head of a task", PREDICT, {**_ENCODER, **_TASK}, also=("finetune",)),
+    registry.TASK_DECODER: Row(
+        "a decoder with the head of a task",
+        PREDICT,
+        {EMBED: "embedding.text_embedder:of_task_decoder", **_TASK},
+        also=("finetune",),
+    ),
+    registry.TEXT_CLASSIFIER: Row("a model of finetune --scratch", PREDICT, _TASK),
+    registry.WORD_TAGGER: Row("a model of finetune --scratch", PREDICT, _TASK),
+    registry.WORD_READER: Row("a model of finetune --features", PREDICT, _TASK),
+    VECTORS: Row("a file of word vectors", EMBED, {EMBED: "embedding.word_embedder:WordEmbedder.opened"}),
+}
+
+
+def serving(family: str, use: Use[Any], path: str | Path) -> str:
+    """The entry of the table for a family and a use. Raises UsageError, which names the commands that take such a model."""
+    row = TABLE[family]
+    if use not in row.served:
+        takers = [each.name for each in row.served if each.suggested] + list(row.also)
+        listed = " and ".join([*filter(None, [", ".join(takers[:-1])]), takers[-1]])
+        raise UsageError(
+            f"{display(str(path))} is {row.noun}, which {use.name} cannot take", hint=f"{listed} can use it"
+        )
+    return row.served[use]
