@@ -3,7 +3,7 @@
 The public names are listed in `__all__` and resolve on first use, so that `import nlptools` costs nothing and a program
 that only wants BLEU never loads PyTorch.
 
-`load` opens model directories: a language model (`TextLanguageModel`), an encoder-decoder (`Translator`), a fine-tuned model
+`load` opens model directories: a language model (`LanguageModel`), an encoder-decoder (`Translator`), a fine-tuned model
 (`Predictor`), an encoder or a sentence-transformers directory (`TextEmbedder`):
 
     nlptools.load("all-MiniLM-L6-v2").embed(["a sentence", "another"])  # an array of shape (2, 384)
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nlptools.converters.onnx_export import export as export_onnx
     from nlptools.inference.description import describe as describe
     from nlptools.inference.embedding.text_embedder import TextEmbedder as TextEmbedder
-    from nlptools.inference.language_model import TextLanguageModel as TextLanguageModel
+    from nlptools.inference.language_model import TextLanguageModel as LanguageModel
     from nlptools.inference.loading import load as load
     from nlptools.inference.prediction import Predictor as Predictor
     from nlptools.inference.translation import Translator as Translator
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from nlptools.vectors.maps.mapping import project as project
 
 _WHERE = {
-    "TextLanguageModel": "nlptools.inference.language_model:TextLanguageModel",
+    "LanguageModel": "nlptools.inference.language_model:TextLanguageModel",
     "Predictor": "nlptools.inference.prediction:Predictor",
     "TextEmbedder": "nlptools.inference.embedding.text_embedder:TextEmbedder",
     "Translator": "nlptools.inference.translation:Translator",
@@ -77,9 +77,9 @@ _WHERE = {
 }
 
 __all__ = [
+    "LanguageModel",
     "Predictor",
     "TextEmbedder",
-    "TextLanguageModel",
     "Translator",
     "__version__",
     "align_vectors",
