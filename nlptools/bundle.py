@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
-from nlptools import messages
 from nlptools.configs.layers import MIX_FILES
 from nlptools.configs.vectors import FORMATS
 from nlptools.errors import BundleError, display, reading
@@ -64,18 +63,6 @@ class Bundle(Generic[M]):
     def with_model(self, model: N) -> Bundle[N]:
         """The same directory with another model."""
         return Bundle(**{**vars(self), "model": model})
-
-    def report_unfinished(self) -> None:
-        """Say whose weights these are if the training is stopped or goes on."""
-        kept = self.training.get(WEIGHTS_OF)
-        if isinstance(kept, list) and kept and self.training.get("status") in ("stopped", "running"):
-            steps = f"step{'s' * (len(kept) > 1)} {', '.join(map(str, kept))}"
-            messages.note(f"{display(str(self.path))}: the training is not finished; the weights are those of {steps}")
-
-    @property
-    def is_encoder_decoder(self) -> bool:
-        """Whether the model reads a source; else it is a language model."""
-        return self.target_tokenizer is not None
 
     @property
     def is_encoder(self) -> bool:

@@ -360,7 +360,7 @@ def pair_bundle(directory: Path, arch: str, source: list[str], target: list[str]
 def test_encoder_decoders_there_and_back(tmp_path: Path, arch: str, separate: bool) -> None:
     out = pair_bundle(tmp_path / "m", arch, TOKENS, TOKENS[:20] if separate else None)
     loaded = bundle.load(out)
-    assert loaded.is_encoder_decoder and loaded.arch == arch and loaded.training == {"by": "a test"}
+    assert loaded.target_tokenizer is not None and loaded.arch == arch and loaded.training == {"by": "a test"}
     sizes = loaded.model.config  # type: ignore[attr-defined]
     assert loaded.eos == sizes.eos == 2 and sizes.pad == (20 if separate else 33)
     assert (loaded.target_tokenizer is loaded.tokenizer) == (not separate)
@@ -384,7 +384,7 @@ def test_encoder_decoders_there_and_back(tmp_path: Path, arch: str, separate: bo
     bundle.save_pair(tmp_path / "again", arch, loaded.model, loaded.weights(), loaded.tokenizer, loaded.target_tokenizer,
                      training=loaded.training)  # fmt: skip
     assert all((out / name).read_bytes() == (tmp_path / "again" / name).read_bytes() for name in files)
-    assert not bundle.load(words_bundle(tmp_path / "lm")).is_encoder_decoder
+    assert bundle.load(words_bundle(tmp_path / "lm")).target_tokenizer is None
 
 
 def test_damage_in_the_folder_of_the_target(tmp_path: Path) -> None:

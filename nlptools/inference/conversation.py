@@ -65,7 +65,7 @@ class Conversation:
             prompt = self.template(asked, True)
             last = len(asked) <= begin + 1
             try:
-                self.model.check_prompt(prompt, self.settings, "message" if last else "conversation")
+                self.model.prompts.check(prompt, self.settings, "message" if last else "conversation")
                 break
             except DataError:
                 if last or self.settings.strict:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from nlptools import bundle, messages
+from nlptools import bundle
 from nlptools.compute.backend import Backend
 from nlptools.configs.generation import Generate
 from nlptools.configs.scoring import Score
@@ -23,10 +23,11 @@ from nlptools.files.streams import LineBlock
 from nlptools.formats.examples import Place
 from nlptools.inference import adaptation, likelihoods, scoring
 from nlptools.inference.generation import automaton, decoding
-from nlptools.inference.generation.continuation import limit, readable
+from nlptools.inference.generation.continuation import limit
 from nlptools.inference.generation.generated import Generated, as_text, continuation_text, text_ids
 from nlptools.inference.generation.matching import Spelling, TextConstraint
 from nlptools.inference.generation.pieces import OnText, PieceSpeller
+from nlptools.inference.generation.prompt_tokens import PromptTokens
 from nlptools.inference.generation.requests import CompletionRequest
 from nlptools.inference.generation.stop_texts import TextWatch
 from nlptools.inference.likelihoods import Likelihood
@@ -37,7 +38,6 @@ from nlptools.inference.token_details import TokenDetails
 from nlptools.inference.words import WordScore, WordScorer
 from nlptools.layers.output import Measure
 from nlptools.models import contract
-from nlptools.text.text_boundaries import started
 from nlptools.text.unknown import UnknownTokens
 
 
@@ -51,6 +51,7 @@ class TextLanguageModel:
         self.vocab = loaded.tokenizer.vocab
         self.unknown = UnknownTokens(loaded.tokenizer, "the text")
         self.model: contract.LanguageModel = self.backend.for_inference(loaded.model)
+        self.prompts = PromptTokens(loaded, self.model)
         self._stream: tuple[Score, scoring.Scores] | None = None  # with the settings that it began with
 
     @classmethod
@@ -170,7 +171,7 @@ class TextLanguageModel:
                 raise DataError(message) if places is None else places[number].error(message)
             cut_contexts[texts[number][0]] = max(lost, cut_contexts.get(texts[number][0], 0))
         for lost in filter(None, cut_contexts.values()):
-            self._warn_cut(lost)
+            self.prompts.warn_cut(lost)
         return likelihoods.likelihoods(self.model, rows, self.backend, batch_tokens)
 
     def _pair_ids(self, context: list[int], whole: list[int]) -> tuple[list[int], list[int]]:
@@ -178,7 +179,7 @@ class TextLanguageModel:
         start = [self.bundle.start]
         if not context and whole[:1] == start:
             return start, whole[1:]
-        return self._started(context), whole[len(context) :]
+        return self.prompts.started(context), whole[len(context) :]
 
     @torch.inference_mode()
     def perplexity(self, blocks: Iterable[LineBlock], settings: Score | None = None) -> dict[str, Any]:
@@ -308,8 +309,10 @@ class TextLanguageModel:
         ended: Callable[[int], bool] | None = None,
     ) -> list[list[Generated]]:
         """As `generate_batch` and `answer`, of prompts that are texts or tokens, whose numbers `on_text` and `ended` get."""
-        ids = [self._prompt_ids(prompt, settings) for prompt in prompts]
-        echoed = self._pieces.of_prompts(prompts, list(map(self._encoded, prompts)), self._started, settings)
+        ids = [self.prompts.read(prompt, settings) for prompt in prompts]
+        echoed = self._pieces.of_prompts(
+            prompts, list(map(self.prompts.encoded, prompts)), self.prompts.started, settings
+        )
 
         def text_of(row: int, new: Sequence[int]) -> str:
             return continuation_text(self.bundle, ids[row // settings.drawn], new)
@@ -360,45 +363,8 @@ class TextLanguageModel:
     def _spelling(self) -> Spelling:
         return Spelling(self.tokenizer)
 
-    def _encoded(self, prompt: str | Sequence[int]) -> list[int]:
-        return self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
-
-    def _prompt_ids(self, prompt: str | Sequence[int], settings: Generate) -> list[int]:
-        """The tokens of a prompt: the last ones if it does not fit in the context. Raises DataError, with `settings.strict`."""
-        ids = self._started(self._encoded(prompt))
-        lost = len(ids) - (readable(self.model, settings) or len(ids))
-        if lost <= 0:
-            return ids
-        if settings.strict:
-            self._check_length(len(ids), settings)
-        self._warn_cut(lost)
-        return [self.bundle.start, *ids[lost + 1 :]] if ids[0] == self.bundle.start else ids[lost:]
-
-    def check_prompt(self, prompt: str | Sequence[int], settings: Generate, what: str = "prompt") -> None:
-        """Raise DataError, with both numbers, for a prompt that is longer than the context; `what` is a name for it."""
-        self._check_length(len(self._started(self._encoded(prompt))), settings, what)
-
     def check_request(self, asked: CompletionRequest) -> None:
         """Raise DataError for a prompt that is longer than the context, with `strict`, and what `automaton.check` raises."""
         if asked.settings.strict:
-            self.check_prompt(asked.prompt if asked.ids is None else asked.ids, asked.settings)
+            self.prompts.check(asked.prompt if asked.ids is None else asked.ids, asked.settings)
         automaton.check(asked.settings)
-
-    def _check_length(self, tokens: int, settings: Generate, what: str = "prompt") -> None:
-        most = readable(self.model, settings)
-        if most is not None and tokens > most:
-            raise DataError(f"the {what} has {tokens} tokens, and the context of the model has room for {most}")
-
-    def _started(self, ids: list[int]) -> list[int]:
-        """`ids` with the start token before them, if they need one and do not have it, as texts of chat templates do."""
-        if not ids:
-            return [self.bundle.start]
-        has_bos = self.bundle.bos is not None and ids[:1] == [self.bundle.bos]
-        if has_bos or not self.bundle.prepends_start:
-            return ids
-        return started(ids, self.bundle.start, self.bundle.eos)
-
-    def _warn_cut(self, lost: int) -> None:
-        count = messages.counted(lost, "token")
-        text = f"prompt cut by {count} on the left to fit the context of {self.model.max_context}"
-        messages.warn(text, kind="prompt cut")

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
-from nlptools import bundle
+from nlptools import bundle, messages
 from nlptools.configs import Compute
 from nlptools.configs.embed import EmbedWords
 from nlptools.configs.finetuning import Files
 from nlptools.configs.vectors import FOREIGN, SUFFIXES
+from nlptools.errors import display
 from nlptools.files import compression, hub_cache
 from nlptools.inference import arpa_bundle
 
@@ -98,8 +99,16 @@ def open_model(path: str | Path, errors: str = "strict") -> Opened:
 
         steps = sentence_steps.read(where)
     loaded = bundle.load(where if steps is None else steps.encoder)
-    loaded.report_unfinished()
+    _report_unfinished(loaded)
     return Opened(where, loaded, steps)
+
+
+def _report_unfinished(loaded: bundle.Bundle) -> None:
+    """Note which steps the weights are of, if the training was stopped or continues."""
+    kept = loaded.training.get(bundle.WEIGHTS_OF)
+    if isinstance(kept, list) and kept and loaded.training.get("status") in ("stopped", "running"):
+        steps = f"step{'s' * (len(kept) > 1)} {', '.join(map(str, kept))}"
+        messages.note(f"{display(str(loaded.path))}: the training is not finished; the weights are from {steps}")
 
 
 def holds_vectors(path: str | Path) -> bool:

@@ -119,7 +119,7 @@ NGRAM_MIXTURE = "n-gram mixture"
 
 
 @dataclass(frozen=True)
-class Row:
+class Uses:
     """The uses of a family.
 
     Attributes:
@@ -143,14 +143,14 @@ _MIXED = dict.fromkeys((SCORE, CHOOSE, GENERATE, CONTINUE), "mixed_model:MixedLa
 _ENCODER = {EMBED: "embedding.text_embedder:of_encoder"}
 _TASK = {PREDICT: "prediction:Predictor.opened"}
 
-TABLE: Mapping[str, Row] = {
-    registry.LANGUAGE: Row(
+TABLE: Mapping[str, Uses] = {
+    registry.LANGUAGE: Uses(
         "a language model",
         GENERATE,
         {**_LANGUAGE_MODEL, EMBED: "embedding.text_embedder:of_language_model"},
         also=("finetune",),
     ),
-    registry.BIDIRECTIONAL: Row(
+    registry.BIDIRECTIONAL: Uses(
         "a bidirectional language model",
         GENERATE,
         {
@@ -160,10 +160,10 @@ TABLE: Mapping[str, Row] = {
         },
         also=("finetune --features",),
     ),
-    registry.NGRAM: Row("an n-gram model", SCORE, {SCORE: "ngram_scorer:NGramScorer.opened", **_NGRAMS}),
-    MIXTURE: Row("a mixture of language models", SCORE, _MIXED),
-    NGRAM_MIXTURE: Row("a mixture of n-gram models", SCORE, {**_MIXED, SCORE: "mixture:NGramMixtureScorer.opened"}),
-    registry.ENCODER_DECODER: Row(
+    registry.NGRAM: Uses("an n-gram model", SCORE, {SCORE: "ngram_scorer:NGramScorer.opened", **_NGRAMS}),
+    MIXTURE: Uses("a mixture of language models", SCORE, _MIXED),
+    NGRAM_MIXTURE: Uses("a mixture of n-gram models", SCORE, {**_MIXED, SCORE: "mixture:NGramMixtureScorer.opened"}),
+    registry.ENCODER_DECODER: Uses(
         "an encoder-decoder",
         GENERATE,
         {
@@ -172,22 +172,24 @@ TABLE: Mapping[str, Row] = {
         },
         together=True,
     ),
-    registry.ENCODER: Row("an encoder without a head that predicts masked tokens", EMBED, _ENCODER, also=("finetune",)),
-    MASKED_ENCODER: Row(
+    registry.ENCODER: Uses(
+        "an encoder without a head that predicts masked tokens", EMBED, _ENCODER, also=("finetune",)
+    ),
+    MASKED_ENCODER: Uses(
         "an encoder", EMBED, {MASKED: "masked_scoring:MaskedScorer.opened", **_ENCODER}, also=("finetune",)
     ),
-    SENTENCES: Row("a sentence-transformers model", EMBED, _ENCODER, also=("finetune",)),
-    FINE_TUNED: Row("an encoder with the head of a task", PREDICT, {**_ENCODER, **_TASK}, also=("finetune",)),
-    registry.TASK_DECODER: Row(
+    SENTENCES: Uses("a sentence-transformers model", EMBED, _ENCODER, also=("finetune",)),
+    FINE_TUNED: Uses("an encoder with the head of a task", PREDICT, {**_ENCODER, **_TASK}, also=("finetune",)),
+    registry.TASK_DECODER: Uses(
         "a decoder with the head of a task",
         PREDICT,
         {EMBED: "embedding.text_embedder:of_task_decoder", **_TASK},
         also=("finetune",),
     ),
-    registry.TEXT_CLASSIFIER: Row("a model of finetune --scratch", PREDICT, _TASK),
-    registry.WORD_TAGGER: Row("a model of finetune --scratch", PREDICT, _TASK),
-    registry.WORD_READER: Row("a model of finetune --features", PREDICT, _TASK),
-    VECTORS: Row("a file of word vectors", EMBED, {EMBED: "embedding.word_embedder:WordEmbedder.opened"}),
+    registry.TEXT_CLASSIFIER: Uses("a model of finetune --scratch", PREDICT, _TASK),
+    registry.WORD_TAGGER: Uses("a model of finetune --scratch", PREDICT, _TASK),
+    registry.WORD_READER: Uses("a model of finetune --features", PREDICT, _TASK),
+    VECTORS: Uses("a file of word vectors", EMBED, {EMBED: "embedding.word_embedder:WordEmbedder.opened"}),
 }
 
 

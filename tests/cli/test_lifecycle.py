@@ -55,7 +55,7 @@ def test_weights_of_an_unfinished_training_say_of_which_step(call: Run, data: Pa
             "nlptools.training.engine.loop._Loop._check", lambda loop, row: setattr(loop.stop, "reason", "test")
         )
         assert call(*common).code == 75
-    said = "lm: the training is not finished; the weights are those of step 1\n"
+    said = "lm: the training is not finished; the weights are from step 1\n"
     for command in ("generate", "score", "embed"):
         done = call(command, "lm", *(("--to", "jsonl") if command == "embed" else ()), stdin="one\n")
         assert done.code == 0 and said in done.err, done.err

@@ -61,7 +61,7 @@ def test_tokens_and_their_spans_are_those_of_transformers(tmp_path: Path, bos: b
         prompt = theirs.apply_chat_template(TALK[:4], add_generation_prompt=True, return_dict=True)["input_ids"]
         loaded = nlptools.load(directory, settings=Generate())
         text = prompt_text(TURNS[:4], policy.template, Place("-", 1))
-        assert loaded._prompt_ids(text, Generate(max_new_tokens=2)) == prompt, "no second start token"  # type: ignore[union-attr]
+        assert loaded.prompts.read(text, Generate(max_new_tokens=2)) == prompt, "no second start token"  # type: ignore[union-attr]
     again = AutoTokenizer.from_pretrained(tmp_path / "out")
     assert again.apply_chat_template(TALK, tokenize=False) == theirs.apply_chat_template(TALK, tokenize=False)
 

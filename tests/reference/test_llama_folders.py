@@ -88,7 +88,7 @@ def test_what_decides_whether_texts_begin_with_the_start_token(tmp_path: Path) -
     rewrite(tmp_path / "tokenizer_config.json", add_bos_token=True)
     loaded: Any = nlptools.load(tmp_path)
     assert loaded.bundle.bos == 0
-    once, twice = (loaded._prompt_ids(text, GREEDY) for text in ("the cat", "<s>the cat"))
+    once, twice = (loaded.prompts.read(text, GREEDY) for text in ("the cat", "<s>the cat"))
     assert once == twice and once[0] == 0, "a prompt that has it gets no second one"
 
 

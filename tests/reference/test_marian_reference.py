@@ -108,7 +108,11 @@ def test_our_directory_opens_there(tmp_path: Path, tokenizers: Any, norm: str, j
     assert not told["missing_keys"] and not told["unexpected_keys"] and not told["mismatched_keys"]
     assert differ(model, theirs.eval()) < 1e-4
     loaded = bundle.load(out)
-    assert loaded.arch == "seq2seq-transformer" and loaded.is_encoder_decoder and loaded.model.config == model.config
+    assert (
+        loaded.arch == "seq2seq-transformer"
+        and loaded.target_tokenizer is not None
+        and loaded.model.config == model.config
+    )
     assert all(torch.equal(tensor, model.state_dict()[name]) for name, tensor in loaded.weights().items())
     probabilities = theirs(
         input_ids=torch.tensor([[5, model.config.eos]]), decoder_input_ids=torch.tensor([[source.vocab.pad]])

@@ -63,7 +63,7 @@ def note(loaded: Bundle[object], settings: Generate, default: Generate | None = 
     if not path.is_file():
         return
     effective, default = settings, default or Generate()
-    if loaded.is_encoder_decoder:
+    if loaded.target_tokenizer is not None:  # of an encoder-decoder
         from nlptools.inference.translation import resolved
 
         effective = resolved(settings)
@@ -111,7 +111,7 @@ def _differs(key: str, value: Any, settings: Generate, default: Generate, effect
 
 def _is_usual(key: str, value: Any, loaded: Bundle[object]) -> bool:
     """Whether it is what is written beside every encoder-decoder: padding is never chosen, and a length."""
-    if not loaded.is_encoder_decoder:
+    if loaded.target_tokenizer is None:
         return False
     return (key == "max_length" and value == 512) or (
         key == "bad_words_ids" and value == [[loaded.config.get("pad_token_id")]]

@@ -71,7 +71,7 @@ def test_prompts_are_those_of_chat(tmp_path: Path, taught: Path) -> None:
     conversation = Conversation(model, chat_template(str(taught)), Chat(max_new_tokens=1), 1)
     conversation.history = [dict(message) for message in TALK[:2]]
     conversation.ask("c")
-    ids = model._prompt_ids(seen[0], Generate(max_new_tokens=1))
+    ids = model.prompts.read(seen[0], Generate(max_new_tokens=1))
 
     policy = Policy.open(str(taught), Finetune(task="instruct"))
     path = lines(tmp_path / "prompts.jsonl", [{"prompt": TALK[:3]}])
