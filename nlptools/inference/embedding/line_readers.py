@@ -6,7 +6,7 @@ Shapes: N tokens of all sequences of a batch, D hidden.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from torch import Tensor
 
@@ -15,7 +15,9 @@ from nlptools.errors import BundleError, display
 from nlptools.layers import packed
 from nlptools.layers.packed import EqualLengths
 from nlptools.models.contract import LanguageModel
-from nlptools.models.tasks.heads import TaskHeads
+
+if TYPE_CHECKING:
+    from nlptools.models.encoders.bert import BertWithHeads
 
 
 class LineReader(Protocol):
@@ -43,7 +45,7 @@ class EncoderReader:
 
     skips_before = False
 
-    def __init__(self, loaded: Bundle[TaskHeads]) -> None:
+    def __init__(self, loaded: Bundle[BertWithHeads]) -> None:
         """Raises BundleError if the tokenizer has no such tokens."""
         vocab = loaded.tokenizer.vocab
         if vocab is None or vocab.cls is None or vocab.sep is None:

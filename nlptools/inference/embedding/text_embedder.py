@@ -13,7 +13,7 @@ from __future__ import annotations
 import bisect
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -34,8 +34,11 @@ from nlptools.inference.embedding.units import Units
 from nlptools.inference.opening import Asked, Opened
 from nlptools.layers import packed
 from nlptools.layers.linear import ACTIVATIONS
-from nlptools.models.tasks.heads import TaskHeads
 from nlptools.text.unknown import UnknownTokens
+
+if TYPE_CHECKING:
+    from nlptools.models.encoders.bert import BertWithHeads
+    from nlptools.models.tasks.with_heads import WithHeads
 
 _ACTIVATIONS = {**ACTIVATIONS, "tanh": torch.tanh}
 
@@ -199,7 +202,7 @@ class TextEmbedder:
         return [vocab.token(i) for i in ids]
 
 
-def of_encoder(asked: Asked[Embed], opened: Opened[TaskHeads]) -> TextEmbedder:
+def of_encoder(asked: Asked[Embed], opened: Opened[BertWithHeads]) -> TextEmbedder:
     """An encoder, with the steps of a sentence-transformers directory. See `uses`."""
     return _opened(asked, opened, EncoderReader(opened.bundle))
 
@@ -209,7 +212,7 @@ def of_language_model(asked: Asked[Embed], opened: Opened) -> TextEmbedder:
     return _opened(asked, opened, DecoderReader(opened.bundle, opened.bundle.model))
 
 
-def of_task_decoder(asked: Asked[Embed], opened: Opened[TaskHeads]) -> TextEmbedder:
+def of_task_decoder(asked: Asked[Embed], opened: Opened[WithHeads]) -> TextEmbedder:
     """A language model with the heads of tasks. See `uses`."""
     return _opened(asked, opened, DecoderReader(opened.bundle, opened.bundle.model.encoder))
 
