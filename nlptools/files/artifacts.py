@@ -20,6 +20,7 @@ from typing import Any
 from nlptools.errors import BundleError, display, reason
 from nlptools.files import atomic
 
+JsonObject = dict[str, Any]
 FORMAT = 1
 MANIFEST = "manifest.json"
 ADAPTER = (
@@ -145,7 +146,7 @@ def _read(path: Path, load_file: Callable[[Path], Mapping[str, Any]]) -> dict[st
         raise BundleError(f"{display(str(path))}: damaged: {error}") from None
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> JsonObject:
     """The JSON object in a file of at most 64 MiB, with finite numbers only. Raises BundleError."""
     try:
         if path.stat().st_size > _JSON_BYTES:

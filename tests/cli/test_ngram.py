@@ -370,11 +370,11 @@ def test_merged_counts_are_those_of_the_whole_text(parts):
     [
         (("--merge", "part-a", "-t", "part-a", "--order", "5"), 2, "counts of up to 4 words, --order 5 needs more"),
         (("--merge", "lm", "-t", "lm"), 2, "hint: train-lm --arch ngram --keep-counts"),
-        (("--merge", "part-a", "-t", "lm"), 2, "its vocabulary is not that of --tokenizer"),
+        (("--merge", "part-a", "-t", "lm"), 2, "its vocabulary differs from the vocabulary of --tokenizer"),
         (("--merge", "part-a", "-t", "words"), 2, "has no vocabulary"),
         (("--merge", "a.txt", "-t", "part-a"), 78, "is a file, expected a model directory"),
         (("--merge", "nothing", "-t", "part-a"), 66, "no such model directory"),
-        (("a.txt", "--merge", "part-a", "-t", "part-a"), 2, "takes the place of text"),
+        (("a.txt", "--merge", "part-a", "-t", "part-a"), 2, "--merge replaces text"),
         (("--memory", "much", "-t", "words", "a.txt"), 2, "not a size"),
     ],
 )

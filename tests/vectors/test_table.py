@@ -25,5 +25,5 @@ def test_lines_name_the_rows_of_an_array(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="text: 1 lines for the 6 vectors"):
         formats.load(path, lines=text)
     (tmp_path / "v.txt").write_text("1 1\na 1\n")
-    with pytest.raises(UsageError, match="words of its own"):
+    with pytest.raises(UsageError, match="its own words"):
         formats.load(tmp_path / "v.txt", lines=text)

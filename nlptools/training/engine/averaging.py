@@ -28,7 +28,7 @@ class Average:
 
 
 def mean_weights(checkpoints: Checkpoints, steps: Iterable[int]) -> tuple[dict[str, Tensor], tuple[int, ...]]:
-    """The mean of the weights at `steps`, and the steps that it includes: damaged checkpoints are skipped with a warning.
+    """The mean of the weights at `steps`, and the steps that it includes. Damaged checkpoints are skipped with a warning.
 
     Sums are float64, and the mean has the type of the weights. Tensors that are not floating point come from the last step.
     """

@@ -14,15 +14,17 @@ import re
 import shutil
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from nlptools import messages
 from nlptools.errors import BundleError, StreamError
 from nlptools.files import artifacts, atomic
+from nlptools.files.artifacts import JsonObject
 
 _NAME = re.compile(r"step-(\d{6,})")
+Tensors = dict[str, torch.Tensor]
+Checkpoint = tuple[Tensors, Tensors, JsonObject]  # weights, state, record
 WEIGHTS, STATE, RECORD = "weights.safetensors", "state.safetensors", "state.json"
 
 
@@ -32,14 +34,14 @@ class Checkpoints:
     def __init__(self, directory: Path, keep: int) -> None:
         self.directory = directory / "checkpoints"
         self.keep = keep
-        self._written: set[int] = set()  # steps whose checkpoints this process has written or verified
+        self._written: set[int] = set()  # steps of checkpoints that this process has written or verified
 
     def save(
         self,
         step: int,
-        weights: dict[str, torch.Tensor],
-        state: dict[str, torch.Tensor],
-        record: dict[str, Any],
+        weights: Tensors,
+        state: Tensors,
+        record: JsonObject,
         held: Collection[int] = (),
     ) -> Path:
         """Write the checkpoint of `step`, verify it, then remove all but the last `keep`, except the steps in `held`.
@@ -75,7 +77,7 @@ class Checkpoints:
         """The directory of the checkpoint of `step`, whether or not it exists."""
         return self.directory / f"step-{step:06d}"
 
-    def load_last(self) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor], dict[str, Any]] | None:
+    def load_last(self) -> Checkpoint | None:
         """(weights, state, record) of the newest intact checkpoint, or None; damaged ones are skipped with a warning."""
         for path in reversed(self._all()):
             try:
@@ -84,12 +86,12 @@ class Checkpoints:
                 messages.warn(f"checkpoint {path.name} is damaged, trying the one before ({error})")
         return None
 
-    def load(self, path: Path) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor], dict[str, Any]]:
+    def load(self, path: Path) -> Checkpoint:
         """(weights, state, record) of one checkpoint. Raises BundleError when it is missing or damaged."""
         weights = _verified_weights(path)
         return weights, artifacts.load_tensors(path / STATE), artifacts.read_json(path / RECORD)
 
-    def weights(self, step: int) -> dict[str, torch.Tensor]:
+    def weights(self, step: int) -> Tensors:
         """The weights of the checkpoint of `step`. Raises BundleError when it is missing or damaged."""
         return _verified_weights(self.path(step))
 
@@ -122,7 +124,7 @@ class Checkpoints:
         shutil.rmtree(renamed, ignore_errors=True)
 
 
-def _verified_weights(path: Path) -> dict[str, torch.Tensor]:
+def _verified_weights(path: Path) -> Tensors:
     if not artifacts.verify(path):
         raise BundleError(f"{path}: no {artifacts.MANIFEST}")
     return artifacts.load_tensors(path / WEIGHTS)

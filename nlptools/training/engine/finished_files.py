@@ -1,25 +1,26 @@
-"""Finished runs whose output is a file, which has no room for their record.
+"""The records of finished runs that have written a file.
 
-The record is kept in the user's cache directory, by the SHA-256 of the file: a file is known wherever it is moved, and one that
-has changed is not. Without it, a command that is given again refuses an output that exists, as other commands do.
+A file has no room for a record, so the record is kept in the user's cache directory, under the SHA-256 of the file. A file is
+recognized wherever it is moved, but not after a change. Without the record, a repeated command refuses the existing output, as
+other commands do.
 """
 
 from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Any
 
 from nlptools import environment
 from nlptools.errors import BundleError, StreamError
 from nlptools.files import artifacts
+from nlptools.files.artifacts import JsonObject
 from nlptools.training.engine.run_directory import RECORD
 
 _MOST = 1000  # records that are kept, the newest
 
 
 def remember(output: Path, directory: Path) -> None:
-    """Keep the record of the finished run in `directory`, which has written the file `output`; errors are ignored."""
+    """Keep the record of the finished run in `directory` that has written the file `output`; errors are ignored."""
     if not output.is_file():  # a pipe or a device
         return
     with contextlib.suppress(OSError, StreamError, BundleError):
@@ -33,10 +34,10 @@ def remember(output: Path, directory: Path) -> None:
             old.unlink()
 
 
-def recall(output: Path, directory: Path) -> dict[str, Any] | None:
-    """The record of the finished run that has written the file `output`; None if there is no such file, or it is not known.
+def recall(output: Path, directory: Path) -> JsonObject | None:
+    """The record of the finished run that has written the file `output`; None without a file or a record.
 
-    A run that was killed after it had written the output has left its record in its directory.
+    If a run was killed after it had written the output, its record is still in its directory.
     """
     if not output.is_file():
         return None
@@ -51,14 +52,14 @@ def recall(output: Path, directory: Path) -> dict[str, Any] | None:
 
 
 def is_finished(directory: Path) -> bool:
-    """Whether there is a run in a directory, and it is finished."""
+    """Whether a directory holds a finished run."""
     with contextlib.suppress(BundleError):
         return artifacts.read_json(directory / RECORD).get("status") == "finished"
     return False
 
 
 def state(output: Path) -> list[int] | None:
-    """What changes when the file `output` is written; None if there is none."""
+    """Inode, size and time of the file `output`, which change when it is written; None without a file."""
     if not output.is_file():
         return None
     status = output.stat()

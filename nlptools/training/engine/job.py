@@ -1,7 +1,7 @@
 """A training run in steps, from its inputs to a bundle: `run_job` runs a `TrainingRun`.
 
-This module has what all tasks share, inside of the `lifecycle`: processes (the main one leads and writes, the others follow),
-dry runs, the choice of the final weights, and reports. All else is behind the `TrainingRun` protocol.
+This module has the part of the `lifecycle` that all tasks share: processes (the main one leads and writes, the others follow),
+dry runs, the choice of the final weights, and reports. A `TrainingRun` defines the rest.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Training
 from nlptools.errors import Stopped, display
 from nlptools.files import artifacts, atomic
+from nlptools.files.artifacts import JsonObject
 from nlptools.layers import lora
 from nlptools.metrics.criterion import Criterion
 from nlptools.training.engine import lifecycle, run_directory
 from nlptools.training.engine.averaging import Average
-from nlptools.training.engine.checkpoint import Checkpoints
+from nlptools.training.engine.checkpoint import Checkpoints, Tensors
 from nlptools.training.engine.lifecycle import Outcome
 from nlptools.training.engine.log import Log, digits
 from nlptools.training.engine.loop import Evaluate, RunResult, fit
@@ -42,10 +43,11 @@ class TaskData(run_directory.RunData, Protocol):
 
 
 D = TypeVar("D", bound=TaskData)
+M = TypeVar("M")
 
 
-class TrainingRun(Protocol[D]):
-    """A model and its data. `run_job` calls each method once per process, in this order where it matters."""
+class TrainingRun(Protocol[D, M]):
+    """A model (an `nn.Module`) and its data. `run_job` calls each method once per process, in this order where it matters."""
 
     @property
     def unit(self) -> str:
@@ -63,7 +65,7 @@ class TrainingRun(Protocol[D]):
     def several_processes(self) -> bool:
         """Whether several processes can train together."""
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> JsonObject:
         """All settings besides `Training` and `Compute`; they must be the same when a run continues."""
 
     def spool(self, directory: Path, backend: Backend, held_out: bool) -> D:
@@ -80,19 +82,19 @@ class TrainingRun(Protocol[D]):
     def announce(self, data: D, seconds: float) -> None:
         """Report the size of the data and the seconds that reading took."""
 
-    def model(self) -> Any:
+    def model(self) -> M:
         """The initial model, on the CPU in float32, with the same weights in every process."""
 
-    def objective(self, model: Any) -> Objective:
+    def objective(self, model: M) -> Objective:
         """The training objective of `model`."""
 
-    def source(self, data: D, model: Any, backend: Backend) -> BatchSource:
+    def source(self, data: D, model: M, backend: Backend) -> BatchSource:
         """The training batches of this process; they may be sampled from the model being trained."""
 
     def evaluate(self, data: D, backend: Backend) -> Evaluate | None:
         """The validation function, or None without held-out data."""
 
-    def save(self, directory: Path, model: Any, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+    def save(self, directory: Path, model: M, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
         """Write the bundle of `model` with these `weights`, and `record` as training.json."""
 
     def advice(self, name: str) -> str:
@@ -105,14 +107,15 @@ class Trained:
 
     directory: Path
     steps: int
-    metrics: dict[str, Any]  # the object "metrics" of training.json
+    metrics: JsonObject  # the object "metrics" of training.json
 
 
 @dataclass(frozen=True)
-class _Ended(Outcome):
+class _Ended(Outcome, Generic[M]):
     """The end of a run in steps, with all that is saved and reported."""
 
-    model: nn.Module
+    model: M
+    weights: Tensors  # the last ones
     checkpoints: Checkpoints
     progress: RunProgress
     average: Average | None
@@ -125,7 +128,7 @@ class _Ended(Outcome):
 
 
 def run_job(
-    task: TrainingRun[D], run: Training, compute: Compute | None = None, invocation: Mapping[str, Any] | None = None
+    task: TrainingRun[D, M], run: Training, compute: Compute | None = None, invocation: Mapping[str, Any] | None = None
 ) -> Trained:
     """Train into `run.output`, or continue the run that was stopped there. `invocation` goes into the training record.
 
@@ -153,10 +156,10 @@ def run_job(
 
 
 @dataclass(frozen=True)
-class _Steps(Generic[D]):
+class _Steps(Generic[D, M]):
     """One process of a training run in steps. Implements `lifecycle.RunTrainer` in the main process."""
 
-    task: TrainingRun[D]
+    task: TrainingRun[D, M]
     run: Training
     compute: Compute
     backend: Backend
@@ -177,18 +180,18 @@ class _Steps(Generic[D]):
         self.task.announce(data, time.monotonic() - began)
         return data
 
-    def continuing(self, before: Mapping[str, Any]) -> Self:
+    def continuing(self, before: JsonObject) -> Self:
         """In the precision of the run that continues."""
         return replace(self, backend=self.backend.continuing(before.get("backend", {})))
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         return {"seed": self.compute.seed, "backend": self.backend.describe()}
 
-    def train(self, data: D, record: dict[str, Any]) -> _Ended:
+    def train(self, data: D, record: JsonObject) -> _Ended[M]:
         self.backend.broadcast({"paths": data.paths(), "backend": record["backend"]})
         return self._train(data, record)
 
-    def follow(self) -> _Ended:
+    def follow(self) -> _Ended[M]:
         """The other processes: open the data that the main process has read, and train."""
         lead = self.backend.broadcast(None)
         ended = self.continuing(lead)._train(self.task.open(lead["paths"]), {})
@@ -209,13 +212,13 @@ class _Steps(Generic[D]):
             seconds = time.perf_counter() - begin
             unit = self.task.unit
             messages.note(
-                f"dry run: {_num_weights(model)}, {state.total} steps of {row['targets']:.0f} {unit},"
+                f"dry run: {_num_weights(objective.model)}, {state.total} steps of {row['targets']:.0f} {unit},"
                 f" {row['targets'] / seconds:,.0f} {unit}/s, about {messages.clock(seconds * state.total)} in all,"
                 f" peak memory {backend.peak_memory() / 2**30:.1f} GiB on {backend.device} ({backend.precision})"
             )
         return Trained(self.directory, 0, {"loss": row["loss"]})
 
-    def _train(self, data: D, record: dict[str, Any]) -> _Ended:
+    def _train(self, data: D, record: JsonObject) -> _Ended[M]:
         model, objective, backend = self._model()
         if record and record["backend"] != backend.describe():  # the model is not computed in 16 bits
             record["backend"] = backend.describe()
@@ -225,7 +228,7 @@ class _Steps(Generic[D]):
         if backend.is_main:
             checkpoints.clean()
             messages.note(
-                f"model: {_num_weights(model)} on {backend.device} in {backend.precision},"
+                f"model: {_num_weights(objective.model)} on {backend.device} in {backend.precision},"
                 f" {messages.counted(round(source.batches_per_epoch), 'batch', 'batches')} per epoch"
             )
             if self.run.warmup >= max(2, total_steps(source, self.run)):
@@ -249,12 +252,13 @@ class _Steps(Generic[D]):
             )
         finally:
             log.close()
-        return self._ended(model, checkpoints, result)
+        return self._ended(model, objective.model.state_dict(), checkpoints, result)
 
-    def _model(self) -> tuple[Any, Objective, Backend]:
+    def _model(self) -> tuple[M, Objective, Backend]:
         """The model on the device, its objective, and the backend with the precision that it trains in."""
         model, backend = self.task.model(), self.backend
         backend.seed(self.compute.seed)
+        assert isinstance(model, nn.Module)
         objective = self.task.objective(model.to(backend.device))
         if objective.trains_in_16_bits:
             backend = backend.for_model(model)
@@ -262,20 +266,21 @@ class _Steps(Generic[D]):
             backend = replace(backend, precision="fp32", precision_by="model")
         return model, objective, backend
 
-    def _ended(self, model: nn.Module, checkpoints: Checkpoints, result: RunResult) -> _Ended:
+    def _ended(self, model: M, weights: Tensors, checkpoints: Checkpoints, result: RunResult) -> _Ended[M]:
         progress, average = result.progress, result.average
         numbers = average.numbers if average is not None and average.taken else progress.best_valid
         measures = {name: numbers[name] for name in self.task.measures if name in numbers}
-        metrics: dict[str, Any] = {"steps": progress.step, self.task.unit: progress.tokens, "seconds": progress.seconds}
+        metrics: JsonObject = {"steps": progress.step, self.task.unit: progress.tokens, "seconds": progress.seconds}
         metrics.update({f"valid_{name}": value for name, value in measures.items()})
         if average is not None:
             metrics["average"] = {"steps": list(average.steps), "taken": average.taken, **average.numbers}
-        return _Ended(progress.step, metrics, result.stopped, model, checkpoints, progress, average, measures)
+        ends = progress.step, metrics, result.stopped
+        return _Ended(*ends, model, weights, checkpoints, progress, average, measures)
 
-    def save(self, outcome: _Ended, record: dict[str, Any]) -> None:
+    def save(self, outcome: _Ended[M], record: JsonObject) -> None:
         """Save the bundle with the mean of checkpoints if it is better, else the best validated weights, else the last."""
         progress, taken = outcome.progress, outcome.taken
-        weights = outcome.model.state_dict()
+        weights = outcome.weights
         record[bundle.WEIGHTS_OF] = [progress.step]
         if taken is not None:
             weights = {**weights, **taken.weights}
@@ -285,7 +290,7 @@ class _Steps(Generic[D]):
             record[bundle.WEIGHTS_OF] = [progress.best_step]
         self.task.save(self.directory, outcome.model, weights, record)
 
-    def report(self, outcome: _Ended) -> None:
+    def report(self, outcome: _Ended[M]) -> None:
         progress, taken, name = outcome.progress, outcome.taken, display(str(self.directory))
         if outcome.average is not None:
             messages.note(_describe_average(outcome.average, progress, self.task.criterion.name))
@@ -309,7 +314,7 @@ def _describe_average(average: Average, progress: RunProgress, criterion: str) -
 
 
 def _num_weights(model: nn.Module) -> str:
-    """How many weights a model has, and of one with adapters how many are trained, for a message."""
+    """The number of weights of a model and, with adapters, how many of them are trained, for a message."""
     sizes = {name: p.numel() for name, p in model.named_parameters()}
     total = sum(sizes.values())
     still = sum(sizes[name] for name in lora.frozen(model))

@@ -1,6 +1,6 @@
 """The lifecycle of a training run, for every trainer: lock, compare with an earlier run, read, train, save, report.
 
-A `RunTrainer` does what differs, and trains in one of three ways: in steps (`training.engine.job`), in chunks
+A `RunTrainer` trains in one of three ways: in steps (`training.engine.job`), in chunks
 (`training.word_vectors.train`) or in one pass (`training.ngrams.train`).
 """
 
@@ -15,6 +15,7 @@ from typing import Any, Protocol, Self, TypeVar
 from nlptools import environment, messages
 from nlptools.errors import UsageError, display
 from nlptools.files import artifacts, atomic
+from nlptools.files.artifacts import JsonObject
 from nlptools.training.engine import run_directory
 from nlptools.training.engine.run_directory import RECORD, RunData, RunSettings
 
@@ -33,12 +34,12 @@ class Outcome:
     """
 
     steps: int
-    metrics: dict[str, Any]
+    metrics: JsonObject
     stopped: str | None
 
 
 class RunTrainer(Protocol[D, R]):
-    """What differs between trainers. `run` calls the methods in this order."""
+    """One way to train, for `run`, which calls the methods in this order."""
 
     @property
     def in_one_pass(self) -> bool:
@@ -50,16 +51,16 @@ class RunTrainer(Protocol[D, R]):
     def read(self, place: Path) -> D:
         """Read the data into files of the directory `place`, or map the files that are there already."""
 
-    def continuing(self, before: Mapping[str, Any]) -> Self:
-        """This trainer for continuing the run of the record `before`."""
+    def continuing(self, before: JsonObject) -> Self:
+        """This trainer, to continue the run of the record `before`."""
 
-    def describe(self) -> dict[str, Any]:
-        """Entries of training.json besides the common ones."""
+    def describe(self) -> JsonObject:
+        """Further entries of training.json."""
 
-    def train(self, data: D, record: dict[str, Any]) -> R:
+    def train(self, data: D, record: JsonObject) -> R:
         """Train from the last checkpoint, or from the beginning. `record` is the content of training.json."""
 
-    def save(self, outcome: R, record: dict[str, Any]) -> None:
+    def save(self, outcome: R, record: JsonObject) -> None:
         """Write the result, and `record` as training.json."""
 
     def report(self, outcome: R) -> None:
@@ -67,7 +68,7 @@ class RunTrainer(Protocol[D, R]):
 
 
 def refuse_processes(several: bool) -> None:
-    """Raise UsageError if several processes were started, and `several` is False: the trainer runs in one process only."""
+    """Raise UsageError if several processes were started, unless `several` of them can train together."""
     processes = environment.ranks()[2]
     if processes > 1 and not several:
         raise UsageError(
@@ -83,7 +84,7 @@ def run(
     Raises:
         OutputError: the directory holds something else, or is locked.
         Stopped: with everything saved.
-        Any error of the trainer. If it is in reading, or if the trainer has no checkpoints, the directory is as before.
+        Any error of the trainer. After an error while reading, or without checkpoints, the directory is as before.
     """
     settings, force = trainer.settings(), force and resume != "must"
     with run_directory.locked(directory), contextlib.ExitStack() as stack:
@@ -111,6 +112,6 @@ def run(
     return outcome
 
 
-def _is_finished(before: Mapping[str, Any], steps: int) -> bool:
-    """Whether the run of the record `before` was finished at `steps`; only trainers in steps count them there."""
+def _is_finished(before: JsonObject, steps: int) -> bool:
+    """Whether the run of the record `before` was finished at `steps`. Only trainers in steps record their number."""
     return bool(before["status"] == "finished" and before["metrics"].get("steps", steps) == steps)

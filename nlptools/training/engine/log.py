@@ -1,6 +1,7 @@
 """Reports of a run: JSON objects in log.jsonl, and a bar on a terminal or occasional plain lines elsewhere.
 
-The bar and the lines have the loss, what the task names, and the time left; with --verbose the learning rate and the speed.
+The bar and the lines have the loss, the numbers that the task names, and the time left; with --verbose the learning rate and
+the speed.
 """
 
 from __future__ import annotations
@@ -10,18 +11,19 @@ import json
 import time
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Protocol
 
 from nlptools import messages
 from nlptools.errors import StreamError, Unavailable, reason
 from nlptools.files import atomic
+from nlptools.files.artifacts import JsonObject
 
 PLAIN_SECONDS = 10.0  # between plain progress lines
 BAR_SECONDS = 0.2  # between bars, at least
 
 
 class Log:
-    """The log of a run. Only in the main process does it write anything."""
+    """The log of a run. Only the main process writes one."""
 
     def __init__(
         self,
@@ -39,21 +41,21 @@ class Log:
         track: "tensorboard" also writes event files.
         unit: the unit of speed, such as "tokens".
         show: whether to report progress on standard error; by default if there is a directory.
-        shown: the numbers of a training step besides its loss that are reported there, if they are known.
+        shown: numbers of a training step that are reported there after its loss, if they are known.
         """
         self.total, self.unit, self.shown = total, unit, shown
         self._file: IO[str] | None = None
-        self._board: Any = None
+        self._board: _Board | None = None
         self._last_line, self._drawn = 0.0, 0.0  # when a line was written, and a bar drawn
         self._text, self._validated = "", ""  # of the last report, and in it of the last validation
-        self._seconds: list[tuple[float, int]] = [(time.monotonic(), 0)]  # recent (time, step): how long is left?
+        self._seconds: list[tuple[float, int]] = [(time.monotonic(), 0)]  # recent (time, step), for the time left
         if directory is not None and track == "tensorboard":
             self._board = _tensorboard(directory / "tensorboard")
         self._path = None if directory is None else directory / "log.jsonl"
         self._show = directory is not None if show is None else show
 
     def begin(self, step: int) -> None:
-        """Start reporting after `step`; later reports of an interrupted run are removed, its steps are repeated."""
+        """Start reporting after `step`; later reports of an interrupted run are removed, since its steps are repeated."""
         self._seconds = [(time.monotonic(), step)]
         if self._path is not None:
             _truncate(self._path, step)
@@ -61,7 +63,7 @@ class Log:
             if 0 < step < self.total:
                 messages.note(f"continuing at step {step}")
 
-    def train(self, row: dict[str, Any]) -> None:
+    def train(self, row: JsonObject) -> None:
         """Report a training step."""
         self._write({"kind": "train", **row})
         self._seconds = [*self._seconds[-20:], (time.monotonic(), row["step"])]
@@ -73,7 +75,7 @@ class Log:
         if moves and self._show and not messages.settings.quiet:
             self._draw(step)
 
-    def valid(self, row: dict[str, Any], decides: str = "loss") -> None:
+    def valid(self, row: JsonObject, decides: str = "loss") -> None:
         """Report a validation; the metric `decides` selects the best one."""
         self._write({"kind": "valid", **row})
         if decides != "loss" and decides in row:
@@ -83,7 +85,7 @@ class Log:
             more = "".join(f", {name} {digits(row[name])}" for name in shown)
             messages.note(f"step {row['step']}: validation loss {row['loss']:.4f}{more}")
 
-    def event(self, name: str, **more: Any) -> None:
+    def event(self, name: str, **more: object) -> None:
         """Report a single event, such as a skipped step."""
         self._write({"kind": name, **more})
 
@@ -96,7 +98,7 @@ class Log:
         if self._board is not None:
             self._board.close()
 
-    def _write(self, row: dict[str, Any]) -> None:
+    def _write(self, row: JsonObject) -> None:
         row["time"] = datetime.now(timezone.utc).isoformat(timespec="seconds")
         if self._file is None:
             return
@@ -110,7 +112,7 @@ class Log:
                 if isinstance(value, float):
                     self._board.add_scalar(f"{row['kind']}/{key}", value, row["step"])
 
-    def _progress(self, row: dict[str, Any]) -> None:
+    def _progress(self, row: JsonObject) -> None:
         if not self._show or messages.settings.quiet:
             return
         names = [name for name in ("loss", *self.shown) if name in row]
@@ -157,9 +159,18 @@ def _truncate(path: Path, step: int) -> None:
     atomic.write_whole(path, "".join(kept))
 
 
-def _tensorboard(directory: Path) -> Any:
+class _Board(Protocol):
+    """The writer of TensorBoard's event files."""
+
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int, /) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def _tensorboard(directory: Path) -> _Board:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise Unavailable("--track tensorboard needs the tensorboard package", extra="tensorboard") from None
-    return SummaryWriter(str(directory))
+    board: _Board = SummaryWriter(str(directory))
+    return board

@@ -56,8 +56,8 @@ def fit(
 ) -> RunResult:
     """Minimize `objective` over the batches of `source` until `run` is complete or the process is asked to stop.
 
-    `evaluate(model, stop)` returns the metrics of a validation, including "loss" and that of `criterion`, or None if
-    `stop()` became true meanwhile. With `checkpoints`, the run continues from the newest one; `run.average` needs
+    `evaluate(model, stop)` returns the metrics of a validation, including "loss" and the metric of `criterion`, or None
+    if `stop()` became true meanwhile. With `checkpoints`, the run continues from the newest one; `run.average` needs
     them too. `weights` keeps the weights. At the end the model has its last weights in float32, not the best ones.
 
     Raises:
@@ -125,7 +125,7 @@ class _Loop:
     def _step(self) -> dict[str, float] | None:
         """A step, or None if the wait for its batches was interrupted.
 
-        A batch that cannot be had ends the run with a checkpoint of the step before.
+        If a batch is not available, the run ends with a checkpoint of the step before.
         """
         try:
             return self.state.step()

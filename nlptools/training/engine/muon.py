@@ -1,4 +1,4 @@
-"""Muon: gradient descent whose steps of matrices are made orthogonal.
+"""Muon: gradient descent with orthogonal steps for matrices.
 
 Jordan et al. 2024, "Muon: an optimizer for hidden layers in neural networks" (kellerjordan.github.io/posts/muon).
 Shapes: K matrices of one shape, R rows, C columns.
@@ -28,8 +28,8 @@ class Muon(Optimizer):
     """Momentum (Nesterov), made orthogonal by a Newton-Schulz iteration, for the matrices of hidden layers; AdamW for the rest.
 
     Steps are scaled by 0.2 sqrt(max(R, C)), as in Liu et al. 2025 (arXiv:2502.16982, section 2.2): their entries then have
-    the root mean square that is usual of AdamW, so that one learning rate and one weight decay serve both. Jordan's factor
-    sqrt(max(1, R / C)) needs a learning rate of its own. All weight decay is decoupled.
+    the usual root mean square of AdamW's steps, so that one learning rate and one weight decay serve both. Jordan's factor
+    sqrt(max(1, R / C)) needs a separate learning rate. All weight decay is decoupled.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Muon(Optimizer):
         dtype: torch.dtype = torch.float32,
         momentum: float = 0.95,
     ) -> None:
-        """`matrices`: the names of those that are made orthogonal; `dtype`: of the iteration; `beta2`: of AdamW."""
+        """`matrices`: names of the matrices with orthogonal steps; `dtype`: of the iteration; `beta2`: of AdamW."""
         self.parameters, self.weight_decay, self.dtype, self.momentum = parameters, weight_decay, dtype, momentum
         self.steps = 0
         self.rest = AdamW(parameters, beta2, weight_decay, without=matrices)
@@ -108,7 +108,7 @@ def _by_products(x_KRC: Tensor) -> Tensor:
 
 
 def _by_gram(x_KRC: Tensor) -> Tensor:
-    """The same iteration on `x x^T`, whose polynomials multiply `x` once at the end: 2 R R C + 17 R R R a matrix."""
+    """The same iteration on `x x^T`; its polynomials multiply `x` once at the end: 2 R R C + 17 R R R a matrix."""
     a, b, c = _COEFFICIENTS
     gram = x_KRC @ x_KRC.mT
     factors: list[Tensor] = []  # symmetric polynomials of the first Gram matrix: their order does not matter
@@ -132,7 +132,7 @@ def _prefers_gram(x_KRC: Tensor) -> bool:
 def hidden_matrices(module: nn.Module) -> frozenset[str]:
     """The parameters that Muon updates: weights with two dimensions or more inside numbered layers (`nn.ModuleList`).
 
-    Embeddings and output heads are none of them, wherever they are.
+    Embeddings and output heads are excluded, wherever they are.
     """
     names = {name for name, p in module.named_parameters() if p.requires_grad and p.dim() >= 2}
     names = {name for name in names if any(part.isdigit() for part in name.split("."))}

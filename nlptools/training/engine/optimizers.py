@@ -33,8 +33,8 @@ class Optimizer(ABC):
     def adjust_gradients(self) -> None:  # noqa: B027  most optimizers take them as computed
         """Change the gradients before they are measured and clipped."""
 
-    def skip(self) -> None:  # noqa: B027  the gradients of parameters are cleared elsewhere
-        """Forget the gradients of a step that is not taken, as far as they are not those of parameters."""
+    def skip(self) -> None:  # noqa: B027  `grad` is cleared elsewhere
+        """Forget gradients that are not in `grad` of parameters, when a step is skipped."""
 
     @abstractmethod
     def state(self) -> dict[str, Tensor]:
@@ -45,13 +45,13 @@ class Optimizer(ABC):
         """Load the `state()` after `steps` updates."""
 
     def validated(self, loss: float) -> None:  # noqa: B027  most optimizers need none
-        """Takes note of the result of a validation; lower is better."""
+        """Takes the result of a validation; lower is better."""
 
     def swap(self) -> bool:
         """Exchange the model's weights with their averages, or back again; False: there are no averages.
 
-        The averages are what validations measure and what is saved as the model. Checkpoints are written, and read, while
-        the model has the averages.
+        Validations measure the averages, and they are saved as the model. Checkpoints are written and read while the model
+        has the averages.
         """
         return False
 

@@ -18,11 +18,11 @@ class RunProgress:
     best_valid: dict[str, float] = field(default_factory=dict)  # all metrics of that validation
     since_best: int = 0  # validations since the best one
     last_valid: dict[str, float] = field(default_factory=dict)
-    averaged: list[int] = field(default_factory=list)  # steps whose checkpoints are averaged
+    averaged: list[int] = field(default_factory=list)  # steps of the checkpoints to average
     cuts: int = 0  # of the learning rate, by --schedule plateau
     valid_pending: bool = False  # a validation is due but not done, or was interrupted by a signal
 
     @property
     def held(self) -> list[int]:
-        """Steps whose checkpoints are still needed: the step of the best validation, and those to average."""
+        """Steps of checkpoints that are still needed: the step of the best validation, and the steps to average."""
         return [*self.averaged] if self.best is None else [self.best_step, *self.averaged]

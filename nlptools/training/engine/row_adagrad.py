@@ -1,4 +1,4 @@
-"""AdaGrad with one sum of squares per row, for a large table of which each step uses few rows.
+"""AdaGrad with one sum of squares per row, for a large table with few rows in use at each step.
 
 Duchi, Hazan & Singer 2011, "Adaptive subgradient methods". Departures: the sum adds up the mean square of a row's gradient,
 one number per row instead of one per weight, and each use of a row in a step is added separately.

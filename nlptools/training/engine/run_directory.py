@@ -1,4 +1,4 @@
-"""The directory of a run: its lock, whether a run in it may be continued, and its record in training.json."""
+"""The directory of a run: its lock, its record in training.json, and whether a run in it may continue."""
 
 from __future__ import annotations
 
@@ -15,17 +15,21 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from importlib import metadata
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from nlptools import bundle
 from nlptools.configs.combinations import free_options
 from nlptools.errors import BundleError, OutputError, Stopped, display, reason
 from nlptools.files import artifacts, atomic
+from nlptools.files.artifacts import JsonObject
 from nlptools.version import __version__
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 RECORD = "training.json"
 LOCK = ".lock"
-FINISHED = "{}: the run is finished already; --force repeats it"  # the message of a command that is given again
+FINISHED = "{}: the run is finished already; --force repeats it"  # the message of a repeated command
 READING = "reading"  # status of a run that is still reading its text, or failed to
 
 
@@ -35,30 +39,30 @@ class RunSettings:
 
     Attributes:
         values: all settings, by name.
-        free: names of those that may change when the run continues.
+        free: names of the settings that may change when the run continues.
         defaults: the defaults of options. An option that is newer than a run counts as having its default there.
     """
 
-    values: Mapping[str, Any]
+    values: JsonObject
     free: Collection[str] = ()
-    defaults: Mapping[str, Any] = field(default_factory=dict)
+    defaults: JsonObject = field(default_factory=dict)
 
     @classmethod
-    def of(cls, *options: Any, **more: Any) -> RunSettings:
+    def of(cls, *options: DataclassInstance, **more: object) -> RunSettings:
         """The settings in `options`, instances of dataclasses, and `more`."""
         values = {name: value for each in options for name, value in asdict(each).items()}
         defaults = {option.name: option.default for each in options for option in fields(each)}
         return cls({**values, **more}, free_options(*options), defaults)
 
     @property
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> JsonObject:
         """The settings that must be the same when the run continues, as JSON gives them back."""
         fixed = {name: value for name, value in self.values.items() if name not in self.free}
-        plain: dict[str, Any] = json.loads(json.dumps(fixed, default=str))
+        plain: JsonObject = json.loads(json.dumps(fixed, default=str))
         return plain
 
-    def changed(self, record: Mapping[str, Any]) -> list[str]:
-        """The settings that differ from those of the run of `record`, and must not."""
+    def changed(self, record: JsonObject) -> list[str]:
+        """The settings that must be equal to those in `record`, but are not."""
         before = record.get("fingerprint", {})
         return [
             name
@@ -73,13 +77,13 @@ class RunData(Protocol):
     def digests(self) -> dict[str, str | None]:
         """SHA-256 of each part, None for a missing part. A run continues only if they are unchanged."""
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> JsonObject:
         """The description in training.json: names, checksums and counts of each part."""
 
 
 @contextlib.contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Lock the directory for one run, and create it if necessary. The lock ends with the process, however it ends.
+    """Lock the directory for one run, and create it if necessary. The lock ends with the process, even if that is killed.
 
     Directories that were created here and are empty at the end are removed with the lock.
 
@@ -126,18 +130,17 @@ def _lock(directory: Path) -> IO[str]:
                 raise OutputError(f"{name}: cannot be locked: {reason(error)}") from None
 
 
-def previous(directory: Path, resume: str, force: bool, settings: RunSettings) -> dict[str, Any] | None:
+def previous(directory: Path, resume: str, force: bool, settings: RunSettings) -> JsonObject | None:
     """The record of the run to continue in `directory`, or None to start a new one.
 
     With `force` any existing run is replaced. A run that ended before it had read its text is always replaced.
 
     Raises:
-        OutputError: the directory holds something else, whose files are never removed, or nothing although `resume` is
-            "must".
+        OutputError: the directory holds something else, which is never removed; or nothing, and `resume` is "must".
     """
     name = display(str(directory))
     record = _read_record(directory)
-    atomic.sweep(directory / RECORD)  # which leaves nothing of a run that was killed at its start
+    atomic.sweep(directory / RECORD)  # of a run that was killed at its start: the directory is then empty
     if record is None and any(path.name != LOCK for path in directory.iterdir()):
         raise OutputError(f"{name}: exists and holds no training run", hint="choose another directory")
     if record is None or record["status"] == READING:
@@ -162,10 +165,10 @@ def other_text(directory: Path) -> OutputError:
 
 
 @contextlib.contextmanager
-def reading(directory: Path, before: Mapping[str, Any] | None) -> Iterator[Path]:
+def reading(directory: Path, before: JsonObject | None) -> Iterator[Path]:
     """Context in which a run reads its text into the directory it yields; `before` is the result of `previous`.
 
-    A new run writes its record first, so that its files are always known to belong to a run. If reading fails, a new run
+    A new run writes its record first: the files of a directory with a record belong to a run. If reading fails, a new run
     removes all its files.
     """
     try:
@@ -184,12 +187,12 @@ def reading(directory: Path, before: Mapping[str, Any] | None) -> Iterator[Path]
 
 
 def record(
-    before: Mapping[str, Any] | None,
+    before: JsonObject | None,
     data: RunData,
     settings: RunSettings,
     invocation: Mapping[str, Any],
-    more: Mapping[str, Any],
-) -> dict[str, Any]:
+    more: JsonObject,
+) -> JsonObject:
     """The content of training.json during a run: everything needed to reproduce the model.
 
     Args:
@@ -226,7 +229,7 @@ def stopped(directory: Path, reason: str, step: int, force: bool) -> Stopped:
     )
 
 
-def _read_record(directory: Path) -> dict[str, Any] | None:
+def _read_record(directory: Path) -> JsonObject | None:
     """The record of the run in `directory`; None if there is none."""
     with contextlib.suppress(BundleError):
         record = artifacts.read_json(directory / RECORD)
@@ -235,7 +238,7 @@ def _read_record(directory: Path) -> dict[str, Any] | None:
 
 
 def clear(directory: Path) -> None:
-    """Remove the files of a run and nothing else; its record last, so that remaining files are known to belong to a run."""
+    """Remove the files of a run and nothing else. The record comes last: while it exists, the other files belong to a run."""
     for name in ("checkpoints", "data", "tensorboard"):
         shutil.rmtree(directory / name, ignore_errors=True)
     manifest = {}

@@ -51,11 +51,11 @@ class SGD(Optimizer):
 
 
 class AveragedSGD(SGD):
-    """NT-ASGD: gradient descent whose weights are averaged from the step on at which the loss no longer falls.
+    """NT-ASGD: gradient descent, with averages of the weights from the step on at which the loss stops falling.
 
     Merity, Keskar & Socher 2018, "Regularizing and optimizing LSTM language models" (arXiv:1708.02182, algorithm 1):
     averaging begins once a validation is worse than the best one more than `patience` validations before it. The mean is
-    over the weights after each update since then; it is validated and saved in place of the last weights.
+    over the weights after each update since then; it is validated and saved instead of the last weights.
     """
 
     def __init__(self, parameters: Mapping[str, nn.Parameter], weight_decay: float = 0.0, patience: int = 5) -> None:
@@ -63,9 +63,7 @@ class AveragedSGD(SGD):
         self.patience = patience
         self.losses: list[float] = []  # of all validations before averaging
         self.count = 0  # weights in the averages
-        self.other: dict[
-            str, Tensor
-        ] = {}  # the averages, or in their place the last weights while the model has the averages
+        self.other: dict[str, Tensor] = {}  # the averages; or the last weights, while the model has the averages
 
     @classmethod
     def from_options(cls, weights: Weights, run: Training) -> AveragedSGD:
@@ -78,7 +76,7 @@ class AveragedSGD(SGD):
         super().step(rate, scale, factors)
         if self.other:
             self.count += 1
-            current = [self.parameters[name] for name in self.other]
+            current: list[Tensor] = [self.parameters[name] for name in self.other]
             torch._foreach_lerp_(list(self.other.values()), current, 1 / self.count)
 
     @torch.no_grad()

@@ -1,5 +1,5 @@
-"""Tasks whose training and validation data are text, each encoded once into files: what `train-lm`, `train-seq2seq` and
-`pretrain-bert` have in common.
+"""The common part of tasks that encode their training and validation data once, into files: `train-lm`, `train-seq2seq`,
+`pretrain-bert` and others.
 """
 
 from __future__ import annotations
@@ -8,11 +8,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from nlptools import messages
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training, effective
+from nlptools.files.artifacts import JsonObject
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 class SpooledPart(Protocol):
@@ -25,7 +29,7 @@ class SpooledPart(Protocol):
     def digest(self) -> str: ...
 
     @property
-    def counts(self) -> Any:
+    def counts(self) -> DataclassInstance:
         """A dataclass of numbers."""
 
 
@@ -47,8 +51,8 @@ class Spooled(Generic[P]):
     def paths(self) -> list[str | None]:
         return [str(self.train.path), str(self.valid.path) if self.valid else None]
 
-    def record(self) -> dict[str, Any]:
-        def describe(part: P, names: Sequence[str]) -> dict[str, Any]:
+    def record(self) -> JsonObject:
+        def describe(part: P, names: Sequence[str]) -> JsonObject:
             return {"inputs": list(names), "sha256": part.digest, **asdict(part.counts)}
 
         valid = describe(self.valid, self.held_out) if self.valid else None
@@ -73,9 +77,9 @@ class SpooledTask(ABC, Generic[P]):
 
     @abstractmethod
     def describe(self, counts: Any) -> str:
-        """The size of a part, and what was unknown, cut or left out, for a message."""
+        """The size of a part, and how much of it is unknown, cut or left out, for a message."""
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> JsonObject:
         return effective(self.options)
 
     def spool(self, directory: Path, backend: Backend, held_out: bool) -> Spooled[P]:

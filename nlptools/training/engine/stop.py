@@ -19,14 +19,14 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
 
 class Interrupted(Exception):
-    """A computation was given up because the run is asked to stop; everything is as before it."""
+    """A computation was abandoned because the run must stop; the state is as before it."""
 
 
 class Stop:
     """Context in which SIGTERM, SIGINT and SIGUSR1 set a flag; a second signal ends the process at once.
 
-    The last good checkpoint is kept. A thread answers the signals on standard error: Python calls handlers only after the
-    operation of PyTorch in which the main thread is, which may take seconds. Outside of the main thread Python
+    The last good checkpoint is kept. A thread answers the signals on standard error: Python calls handlers only when
+    PyTorch's current operation in the main thread returns, which may take seconds. Outside of the main thread Python
     allows no signal handlers: only time limits apply.
     """
 
@@ -79,14 +79,14 @@ _current: ContextVar[Stop | None] = ContextVar("stop", default=None)
 
 
 def check() -> None:
-    """Raise Interrupted if the run of this thread is asked to stop; for computations inside of a step that take long."""
+    """Raise Interrupted if the run of this thread must stop; for long computations inside of a step."""
     stop = _current.get()
     if stop is not None and stop.requested:
         raise Interrupted
 
 
 def _answer(signals: int) -> None:
-    """Acknowledge the first of the signal numbers that arrive in the pipe `signals`; the second one ends the process."""
+    """Acknowledge the first signal number in the pipe `signals`; the second one ends the process."""
     acknowledged = False
     while data := os.read(signals, 1):
         number = data[0]
@@ -99,7 +99,7 @@ def _answer(signals: int) -> None:
         acknowledged = True
         if not messages.settings.quiet:
             again = "press Ctrl-C again to quit" if number == signal.SIGINT else "a second signal quits"
-            begin = "\r\x1b[K" if messages.settings.bar else "\n" * os.isatty(2)  # in place of the bar and the ^C
+            begin = "\r\x1b[K" if messages.settings.bar else "\n" * os.isatty(2)  # overwrites the bar and the ^C
             line = begin + f"stopping after this step; {again} without saving\n"
             with contextlib.suppress(OSError):  # standard error is closed
                 os.write(2, line.encode())

@@ -1,4 +1,4 @@
-"""The weights of a run: what the optimizer updates, and how the module that computes gets them.
+"""The weights of a run, for the optimizer and for the module that computes.
 
 Mixed precision keeps float32 masters: the module computes in 16 bits, its gradients are added up in float32, and after each
 update it gets the new weights. Autocast casts a weight at every use; this casts it once per step. Pure bf16 training loses
@@ -24,8 +24,8 @@ class Weights:
     separate tensors. A subclass keeps the weights in another way, for example a part of them in each process.
 
     Attributes:
-        parameters: the float32 weights that the optimizer updates, by their names in the objective. Their `grad` is that of
-            the whole step after `reduce`.
+        parameters: the float32 weights that the optimizer updates, by their names in the objective. After `reduce`, their
+            `grad` is the gradient of the whole step.
         dtype: the type that the module computes in.
     """
 
@@ -52,7 +52,7 @@ class Weights:
         return nullcontext()
 
     def collect(self) -> None:
-        """Add the gradients that the module has just computed to those of `parameters`."""
+        """Add the gradients that the module has just computed to the `grad` of `parameters`."""
         for master, computing in zip(self.parameters.values(), self._computing, strict=False):
             if computing.grad is not None:
                 gradient = computing.grad.float()
@@ -77,7 +77,7 @@ class Weights:
     def publish(self) -> None:
         """Bring the module up to date after an update of `parameters`."""
         if self._computing:
-            torch._foreach_copy_(self._computing, list(self.parameters.values()))
+            torch._foreach_copy_([*self._computing], [*self.parameters.values()])
 
     # -- checkpoints: all processes call these together ------------------------------------------------------------------
 
@@ -87,18 +87,18 @@ class Weights:
 
     @torch.no_grad()
     def load(self, weights: Mapping[str, Tensor]) -> None:
-        """Set the weights to a `state_dict()`, in which those of `base` may be missing."""
+        """Set the weights to a `state_dict()`, which may lack the weights of `base`."""
         own = self.state_dict()
         self.model.load_state_dict({**{name: own[name] for name in self.base}, **weights})
         for name in self._state.keys() & weights.keys():
             self._state[name].copy_(weights[name])
 
     def gathered(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The state of the optimizer of the whole weights, from that of its `parameters` in each process."""
+        """The optimizer's state for the whole weights, from its state in each process."""
         return state
 
     def scattered(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The state of the optimizer of `parameters`, from that of the whole weights."""
+        """The optimizer's state for `parameters`, from its state for the whole weights."""
         return state
 
     def release(self) -> None:

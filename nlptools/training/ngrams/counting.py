@@ -1,7 +1,7 @@
 """Counts of the n-grams of a text, level by level, with sorting of integers.
 
-A level is sorted by words, so that the n-grams that continue a shorter one stand together; see `models.language.ngram` for
-the keys. Shapes: T tokens, G n-grams of one length.
+A level is sorted by words, so that the continuations of a shorter n-gram are consecutive; see `models.language.ngram` for the
+keys. Shapes: T tokens, G n-grams of one length.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class CountedLevel:
 
     Attributes:
         keys: (G,) int64, sorted, see `ngram.Level`.
-        counts: (G,) int64, how often each occurs.
+        counts: (G,) int64, the occurrences of each.
         suffixes: (G,) int64, the index, one level below, of the n-gram without its first word; for single words 0.
         starts: the first index of an n-gram that begins with <s>, and the one after the last.
     """
@@ -49,11 +49,11 @@ def count(ids: Longs, config: NGramConfig, lead: int = 0, threads: int = 1) -> l
 
     Args:
         ids: (T,) int64, word ids; each sentence begins with <s> and ends with </s>; no n-gram spans two sentences.
-        lead: the first ids only precede the others: n-grams that end in them are there, but not counted.
-        threads: how many sort.
+        lead: number of the first ids that only precede the others: n-grams that end there are listed with the count 0.
+        threads: number of threads that sort.
 
     Returns:
-        A level for each length; all V words are in the first, also those that do not occur.
+        A level for each length. The first one has all V words, also words that do not occur.
     """
     V, order, bos = config.vocab_size, config.order, config.bos
     unigrams, zeros = np.bincount(ids[lead:], minlength=V), np.zeros(V, np.int64)
@@ -71,7 +71,10 @@ def count(ids: Longs, config: NGramConfig, lead: int = 0, threads: int = 1) -> l
 
 
 def _joined(parts: Sequence[NGramPlaces], index: Array, V: int, threads: int) -> tuple[Longs, Longs, Longs]:
-    """Keys, counts and suffixes of the n-grams of all parts; `index` (T,) has those of one word less and gets these."""
+    """Keys, counts and suffixes of the n-grams of all parts.
+
+    `index` (T,): the n-grams of one word less at each place; replaced by the new n-grams.
+    """
     G = 0
     for part in parts:
         part.contexts, part.start = part.start, G
@@ -99,7 +102,7 @@ def _each(parts: Sequence[NGramPlaces], threads: int, job: Callable[[NGramPlaces
 
 
 def below_starts(keys: Numbers, starts: tuple[int, int], V: int) -> tuple[int, int]:
-    """The range of the n-grams that continue those of the range `starts`, one level below."""
+    """The range of the n-grams that continue the n-grams `starts` of the level below."""
     low, high = (bisect_left(keys, place * V) for place in starts)
     return low, high
 
@@ -111,7 +114,7 @@ class NGramSpan:
     Attributes:
         start, end: indices of the n-grams.
         contexts: (end - start,) index of each n-gram's context, from `first` on.
-        first, last: indices of the contexts, those between that nothing follows included; `last` is the one after.
+        first, last: the first context, and one after the last; contexts without continuation between them are included.
         words: (end - start,) the last words.
     """
 
@@ -124,7 +127,7 @@ class NGramSpan:
 
 
 def spans(levels: Sequence[CountedLevel], n: int, V: int, rows: int) -> Iterator[NGramSpan]:
-    """The n-grams of `n` words, about `rows` at a time, those of one context together; at least one span."""
+    """The n-grams of `n` words in spans of about `rows`, and of whole contexts; at least one span."""
     level, G = levels[n - 1], len(levels[n - 1])
     if n == 1:
         yield NGramSpan(0, G, np.zeros(G, np.int64), 0, 1, level.keys[:])

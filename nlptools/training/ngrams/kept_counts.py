@@ -1,4 +1,4 @@
-"""Counts that model directories keep, so that those of the parts of a text can be merged."""
+"""Counts in model directories, so that models of the parts of a text can be merged."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def load(path: str, tokenizer: Tokenizer, config: NGramConfig) -> tuple[CountedP
         or (theirs.vocab_size, theirs.bos) != (config.vocab_size, config.bos)
     ):
         raise UsageError(
-            f"--merge {name}: its vocabulary is not that of --tokenizer",
+            f"--merge {name}: its vocabulary differs from the vocabulary of --tokenizer",
             hint="train the parts with one vocabulary: --vocab FILE, which build-vocab writes",
         )
     if theirs.order < config.order:

@@ -1,7 +1,7 @@
 """The places of a text, sorted by the n-grams that begin there, for one more word at a time.
 
-Places with equal first words stand side by side. So they can be sorted in parts, each by a thread of its own and in the cache
-of its processor; and where an n-gram occurs once, its place stays where it is for all longer ones.
+Places with equal first words are consecutive. So they can be sorted in parts, each by a separate thread and in the cache of its
+processor. Where an n-gram occurs once, its place keeps its position for all longer n-grams.
 Shapes: T tokens, V words, P places of a part, G different n-grams of a part.
 """
 
@@ -14,19 +14,19 @@ import numpy as np
 from nlptools.arrays import Array, Ints, Longs
 from nlptools.models.language.key_table import rising_order
 
-_PLACES = 1 << 16  # of a part, about, but all places of one word are in one part
+_PLACES = 1 << 16  # approximate number in a part; all places of a word are in one part
 
 
 class NGramPlaces:
-    """The places at which some words stand, sorted by the n-grams that begin there; n = 1 at first.
+    """The places of some words, sorted by the n-grams that begin there; n = 1 at first.
 
     Attributes:
         places: (P,) int32; int64 in a text of more than 2^31 tokens.
         index: (P,) the n-gram at each place, as a number below G; for n = 1 the word.
         keys: (G,) int64, the n-grams, rising: the number of the first n - 1 words times V plus the last word.
-        counts: (G,) int64, how often each occurs.
+        counts: (G,) int64, the occurrences of each.
         firsts: (G,) one place of each.
-        start, contexts: how many n-grams earlier parts have, and how many shorter ones; 0 for words.
+        start, contexts: number of n-grams, and of shorter ones, in earlier parts; 0 for words.
     """
 
     def __init__(self, places: Array, words: Array) -> None:
@@ -35,11 +35,11 @@ class NGramPlaces:
         self.start = self.contexts = 0
 
     def extend(self, n: int, words: Ints, V: int, bos: int, lead: int) -> None:
-        """Sort by n-grams of `n` words, those of n - 1 words having been sorted.
+        """Sort by n-grams of `n` words, after n-grams of n - 1 words.
 
         Args:
-            words: (T + n,) the text; `bos` begins each sentence, which no n-gram goes beyond, and stands at the end.
-            lead: n-grams that end in the first words are there, but not counted.
+            words: (T + n,) the text; `bos` begins each sentence, which no n-gram crosses, and fills the end.
+            lead: number of first words; n-grams that end there are listed with the count 0.
         """
         last = words.take(self.places + (n - 1))
         inside = np.flatnonzero(last != bos)
@@ -75,7 +75,7 @@ def smallest_type(size: int) -> type[np.signedinteger[Any]]:
 
 
 def _repeated(rising: Array) -> Longs:
-    """The places in a sorted array of the numbers that it has more than once."""
+    """The positions of repeated numbers in a sorted array."""
     same = np.zeros(len(rising) + 1, np.bool_)
     np.equal(rising[1:], rising[:-1], out=same[1:-1])
     return np.flatnonzero(same[1:] | same[:-1])

@@ -20,7 +20,7 @@ from nlptools.models.language.ngram import NGramConfig
 from nlptools.training.ngrams.counting import CountedLevel, Numbers, below_starts
 
 _TOGETHER = 32  # runs merged at a time
-_BYTES = 100  # of memory for each row in work, with copies
+_BYTES = 100  # of memory for each row in process, with copies
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class Merger:
     Args:
         config: sizes of the model.
         folder: place for files.
-        memory: bytes to work in, about.
+        memory: approximate number of bytes to work in.
     """
 
     def __init__(self, config: NGramConfig, folder: Path, memory: int) -> None:
@@ -52,7 +52,7 @@ class Merger:
         )
 
     def merged(self, runs: Sequence[CountedPart]) -> list[CountedLevel]:
-        """The counts of all runs together. Raises StreamError, BundleError for counts that do not fit together."""
+        """The sum of the counts of all runs. Raises StreamError, BundleError for inconsistent counts."""
         while len(runs) > 1:
             groups = [runs[start : start + _TOGETHER] for start in range(0, len(runs), _TOGETHER)]
             runs = [group[0] if len(group) == 1 else self._merge(group) for group in groups]
@@ -129,7 +129,7 @@ class Merger:
     # -- suffixes -------------------------------------------------------------------------------------------------------
 
     def _suffixes(self, levels: Sequence[CountedLevel], keys: Numbers) -> Column:
-        """The index of each n-gram without its first word. The suffix of its context is known, and is the context of that."""
+        """The index of each n-gram without its first word: it continues the suffix of the n-gram's context, which is known."""
         V, below = self._config.vocab_size, levels[-1]
         writer = self._writer()
         for some in pieces(keys, self._rows):
@@ -142,7 +142,7 @@ class Merger:
 
     def _found(self, wanted: Longs, keys: Numbers) -> Longs:
         """The places of keys among sorted ones. Raises BundleError if one is not there."""
-        ranks = np.argsort(wanted, kind="stable")  # those of one first word rise already
+        ranks = np.argsort(wanted, kind="stable")  # n-grams of one first word are sorted already
         rising = wanted[ranks]
         out = np.full(len(wanted), -1, np.int64)
         done = base = 0
@@ -154,7 +154,7 @@ class Merger:
             out[ranks[done:end]] = places + base
             done, base = end, base + len(piece)
         if done < len(wanted):
-            raise BundleError("the counts are damaged: an n-gram is there whose last words are not")
+            raise BundleError("the counts are damaged: they have an n-gram, but not its last words")
         return out
 
 

@@ -33,8 +33,8 @@ class Smoothed:
     """The two terms of an interpolated model, for some n-grams of one length.
 
     Attributes:
-        shares: (G,) what an n-gram has of its own.
-        gammas: (C,) what each context leaves to shorter ones; 1 for a context that nothing follows.
+        shares: (G,) the share of the n-gram itself.
+        gammas: (C,) the mass that each context leaves to shorter ones; 1 for a context without continuation.
     """
 
     shares: Doubles
@@ -50,9 +50,9 @@ class Smoothing:
     """A method.
 
     Attributes:
-        term: given n, the order, and the numbers of n-grams that count 0, 1, 2, 3, 4, how n-grams of n words are smoothed.
-        adjusts: whether shorter n-grams count by the number of different words before them, instead of their occurrences.
-            Those that begin a sentence have only <s> before them and count by their occurrences.
+        term: the smoothing of n-grams of n words, given n, the order, and the numbers of n-grams with counts 0, 1, 2, 3, 4.
+        adjusts: whether the count of a shorter n-gram is the number of different words before it, instead of its occurrences.
+            An n-gram at the start of a sentence has only <s> before it, and its count is its occurrences.
     """
 
     term: Callable[[int, int, Sequence[int]], Term]
@@ -71,10 +71,10 @@ def estimate(
 
     Args:
         prune: n-grams that occur at most this often are left out, for 1, 2, ... words; the last number holds for all longer
-            ones. Words themselves stay. What is left out goes to the shorter contexts.
+            ones. Words stay. Shorter contexts get the mass of pruned n-grams.
         folder: the tables are written to files in this folder, as `Column`s; None: they are in memory. Besides, memory holds
             up to 20 bytes for each n-gram of a length.
-        threads: how many compute.
+        threads: number of threads that compute.
 
     Raises:
         StreamError: disk full or another write error.
@@ -112,7 +112,7 @@ class _Below(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """Rows of a table: those of a span of G n-grams with C contexts, of which K and c are kept.
+    """The rows of a table for a span of G n-grams with C contexts. The table keeps K n-grams and c contexts.
 
     Attributes:
         start: index of the first n-gram.
@@ -131,7 +131,7 @@ class _Rows(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Smoother:
-    """Smooths the n-grams of one length; those that occur at most `limit` times are left out of the table."""
+    """Smooths the n-grams of one length. The table leaves out n-grams that occur at most `limit` times."""
 
     level: CountedLevel
     counts: _Counts
@@ -170,7 +170,7 @@ class _Smoother:
 
 
 class _Counts:
-    """What the n-grams of one length count."""
+    """The counts of the n-grams of one length."""
 
     def __init__(self, levels: Sequence[CountedLevel], n: int, config: NGramConfig, adjusts: bool) -> None:
         self._level, self.n, self._bos = levels[n - 1], n, config.bos
@@ -192,7 +192,7 @@ class _Counts:
         return counts
 
     def of_counts(self, threads: int) -> list[int]:
-        """How many n-grams count 0, 1, 2, 3, 4."""
+        """The numbers of n-grams with counts 0, 1, 2, 3, 4."""
 
         def histogram(start: int) -> Longs:
             counts = np.minimum(self(start, min(start + _ROWS, len(self._level))), 5)
@@ -203,7 +203,7 @@ class _Counts:
 
 
 class _Table:
-    """The table of one length in the making, in memory or in files."""
+    """The growing table of one length, in memory or in files."""
 
     def __init__(self, n: int, folder: Path | None) -> None:
         new = _List if folder is None else lambda name, dtype: ColumnWriter(folder / f"{name}.{n}", dtype)
@@ -259,7 +259,7 @@ kneser_ney = Smoothing(_kneser_ney, adjusts=True)
 
 
 def _discounts(of_count: Sequence[int], n: int) -> tuple[float, ...]:
-    """The discounts of n-grams that count 1, 2, and 3 or more."""
+    """The discounts of n-grams with counts 1, 2, and 3 or more."""
     if all(of_count[1:4]):
         y = of_count[1] / (of_count[1] + 2 * of_count[2])
         discounts = tuple(k - (k + 1) * y * of_count[k + 1] / of_count[k] for k in (1, 2, 3))
@@ -273,7 +273,7 @@ def _discounts(of_count: Sequence[int], n: int) -> tuple[float, ...]:
 
 
 def _discounted(counts: Doubles, contexts: Longs, C: int, discounts: Doubles | float) -> Smoothed:
-    """What is discounted goes to the shorter contexts."""
+    """Shorter contexts get the discounted mass."""
     totals = sums(counts, contexts, C)
     taken = np.minimum(counts, discounts)
     with np.errstate(invalid="ignore", divide="ignore"):

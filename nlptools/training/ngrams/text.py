@@ -61,7 +61,7 @@ class CountedText:
             yield piece.astype(np.int64) if self._places is None else self._places[piece]
 
     def config(self, order: int) -> NGramConfig:
-        """The sizes of a model; <s> is the token of this role, or one more word."""
+        """The sizes of a model; <s> is the vocabulary's token for this role, or an additional word."""
         vocab = self.tokenizer.vocab
         assert vocab is not None
         V = max(len(vocab), self.eos + 1)
@@ -82,7 +82,7 @@ def read(
     """Read and encode a text. A tokenizer without a vocabulary gets one of all tokens of the text.
 
     Args:
-        name: that of the tokenizer, for messages.
+        name: the name of the tokenizer, for messages.
         folder: place for a file, if the text has more than `most` tokens.
         force: accept a text of mostly unknown tokens.
 
@@ -125,7 +125,7 @@ def encoded(
 
 
 class _Collected:
-    """Ints in memory, and in the file `path` once there are more than `most`."""
+    """Ids in memory, and in the file `path` once there are more than `most`."""
 
     def __init__(self, path: Path, most: int) -> None:
         self._path, self._most = path, most

@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from nlptools import bundle, messages
+from nlptools.arrays import Longs
 from nlptools.configs import Training, ngram
 from nlptools.configs.lm import TrainLM
 from nlptools.configs.units import size
@@ -20,6 +21,7 @@ from nlptools.corpora.token_file import TextCounts
 from nlptools.environment import available_memory, available_threads, resident_memory
 from nlptools.errors import DataError, OutputError, UsageError, display
 from nlptools.files import artifacts, atomic, streams, whole_directory
+from nlptools.files.artifacts import JsonObject
 from nlptools.files.streams import LineWriter
 from nlptools.inference.ngram_scorer import sentences, total_score
 from nlptools.inference.perplexity import perplexities
@@ -52,7 +54,7 @@ def train_ngrams(
     """Count the n-grams of `inputs` (files; none or `-`: standard input), smooth them, and write the model to `run.output`.
 
     The output appears when it is complete. A tokenizer without a vocabulary gets one of all tokens of the text. If the output
-    is the model of the same settings and the same text, it is returned as it is.
+    is already the model of the same settings and text, it is returned unchanged.
 
     Raises:
         UsageError, InputError, DataError, BundleError: see `streams.blocks`, `documents.load_tokenizer`.
@@ -78,13 +80,13 @@ class _Read:
     text: CountedText
     scratch: Path
     memory: int
-    names: Mapping[str, Any]  # of the files or models that are read
+    names: JsonObject  # of the text files, or of the merged models
     sums: dict[str, str | None]
 
     def digests(self) -> dict[str, str | None]:
         return self.sums
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> JsonObject:
         return {"train": {**self.names, **asdict(self.text.counts)}}
 
 
@@ -94,7 +96,7 @@ class _Counted(Outcome):
 
     model: NGrams
     text: CountedText
-    levels: Sequence[CountedLevel]  # empty if the model was there already
+    levels: Sequence[CountedLevel]  # empty if the model existed already
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ class _NGrams:
     run: Training
     encoding_errors: str
     began: float
-    before: Mapping[str, Any] | None = None  # the record of the run, if it is finished already
+    before: JsonObject | None = None  # the record of the run, if it is finished already
     in_one_pass: bool = True
 
     def settings(self) -> RunSettings:
@@ -119,13 +121,13 @@ class _NGrams:
         names = {"merged": list(options.merge)} if options.merge else {"inputs": list(self.inputs) or ["-"]}
         return _Read(text, place, memory, names, _digests(options, text, run.valid))
 
-    def continuing(self, before: Mapping[str, Any]) -> Self:
+    def continuing(self, before: JsonObject) -> Self:
         return replace(self, before=before)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         return {}
 
-    def train(self, data: _Read, record: dict[str, Any]) -> _Counted:
+    def train(self, data: _Read, record: JsonObject) -> _Counted:
         options = self.options
         if self.before is not None:
             model = _opened(self.run.output, data.text.config(options.order))
@@ -138,8 +140,8 @@ class _NGrams:
         record["data"] = replace(data, text=text).record()
         return _Counted(0, metrics, None, model, text, levels)
 
-    def save(self, outcome: _Counted, record: dict[str, Any]) -> None:
-        """Write the model as a whole, and the ARPA file; of a finished run, what a killed process has not written or removed."""
+    def save(self, outcome: _Counted, record: JsonObject) -> None:
+        """Write the whole model at once, and the ARPA file. For a finished run, only do what a killed process has left undone."""
         options, output = self.options, self.run.output
         if self.before is None:
             with whole_directory.replacing(output) as folder:
@@ -190,14 +192,14 @@ def _opened(output: str, config: NGramConfig) -> NGrams:
 
 
 def _left(memory: int) -> int:
-    """The bytes of `memory` that are left for counts, at least an eighth."""
+    """The bytes of `memory` that remain for counts, at least an eighth."""
     return max(memory - resident_memory(), memory // 8)
 
 
 def _read(
     inputs: Sequence[str], settings: TrainLM, scratch: Path, memory: int, force: bool, errors: str
 ) -> CountedText:
-    """The text, which is in a file if its tables might not fit in memory; without ids if models are merged."""
+    """The text, in a file if its tables might not fit in memory; without ids if models are merged."""
     began = time.monotonic()
     tokenizer = documents.load_tokenizer(settings.tokenizer, settings.vocab, settings.document)
     if settings.merge:
@@ -208,7 +210,7 @@ def _read(
         eos = documents.end_of_text(tokenizer, settings.tokenizer)
         return CountedText(tokenizer, eos, TextCounts(), np.zeros(0, np.int32))
     most = memory // (_TABLE_BYTES * settings.order)
-    place: dict[str, Any] = {"folder": scratch, "most": most, "force": force, "errors": errors}
+    place: JsonObject = {"folder": scratch, "most": most, "force": force, "errors": errors}
     text = read(inputs, tokenizer, settings.tokenizer, settings.document, **place)
     messages.note(
         f"text: {messages.counted(text.counts.tokens, 'token')} in {messages.counted(text.counts.documents, 'document')},"
@@ -220,7 +222,7 @@ def _read(
 def _counted(
     text: CountedText, settings: TrainLM, scratch: Path, memory: int
 ) -> tuple[CountedText, list[CountedLevel]]:
-    """The text and its counts, which are in files if all tables might not fit in memory."""
+    """The text and its counts, in files if the tables might not fit in memory."""
     order, config = settings.order, text.config(settings.order)
     assert text.tokenizer.vocab is not None
     left = _left(memory)
@@ -238,12 +240,12 @@ def _counted(
             return text, levels
         runs.append(merger.write(levels))
         lead = ids[-max(1, order - 1) :]
-    messages.note(f"memory: {len(text):,} tokens counted in {len(runs)} parts, in files beside the output")
+    messages.note(f"memory: {len(text):,} tokens counted in {len(runs)} parts, in files next to the output")
     return text, merger.merged(runs)
 
 
 def _merged(text: CountedText, settings: TrainLM, scratch: Path, memory: int) -> tuple[CountedText, list[CountedLevel]]:
-    """The text, which has no ids, with the sizes of those of other models, and the sum of their counts, in files."""
+    """The text, without ids, with the sizes of the texts of merged models, and the sum of their counts, in files."""
     config = text.config(settings.order)
     runs, sizes = zip(*(kept_counts.load(path, text.tokenizer, config) for path in settings.merge), strict=True)
     levels = Merger(config, scratch, _left(memory) // 2).merged(runs)
@@ -262,7 +264,7 @@ def _check_order(levels: Sequence[CountedLevel]) -> None:
 
 def _estimated(
     levels: Sequence[CountedLevel], text: CountedText, settings: TrainLM, valid: str | None, errors: str, scratch: Path
-) -> tuple[NGrams, dict[str, Any]]:
+) -> tuple[NGrams, JsonObject]:
     """The model, in files if the counts are, and its sizes and quality."""
     config = text.config(settings.order)
     assert text.tokenizer.vocab is not None
@@ -272,7 +274,7 @@ def _estimated(
     folder = scratch if isinstance(levels[-1].suffixes, Column) else None
     method = _method(settings, levels, config, held_out)
     model = smoothing.estimate(levels, config, method, _limits(settings), folder, available_threads())
-    metrics: dict[str, Any] = {"ngrams": [len(level) for level in model.levels]}
+    metrics: JsonObject = {"ngrams": [len(level) for level in model.levels]}
     if held_out is not None:
         measured = perplexities(*total_score(model.mapped(), held_out, text.eos, text.tokenizer.vocab.unk))
         metrics |= {f"valid_{name}": measured[name] for name in ("loss", "perplexity")}
@@ -284,13 +286,13 @@ def _check(inputs: Sequence[str], options: TrainLM, run: Training) -> None:
     if not options.merge:
         streams.check_inputs(inputs, run.held_out)
     elif inputs:
-        raise UsageError(f"--merge takes the place of text, but {display(inputs[0])} is given as well")
+        raise UsageError(f"--merge replaces text as the input, but {display(inputs[0])} is also given")
     options.check()
     if options.smoothing == "jelinek-mercer" and options.weights is None and run.valid is None:
         raise UsageError("--smoothing jelinek-mercer needs --weights, or --valid to fit them to")
 
 
-def _report(output: str, model: NGrams, metrics: Mapping[str, Any], texts: Sequence[str]) -> None:
+def _report(output: str, model: NGrams, metrics: JsonObject, texts: Sequence[str]) -> None:
     name = display(output)
     sizes = ", ".join(f"{len(level):,} {n}-grams" for n, level in enumerate(model.levels, 1))
     valid = f", validation perplexity {metrics['valid_perplexity']:.2f}" if "valid_perplexity" in metrics else ""
@@ -303,7 +305,10 @@ def _limits(options: TrainLM) -> tuple[int, ...]:
 
 
 def _method(
-    options: TrainLM, levels: Sequence[CountedLevel], config: NGramConfig, valid: Sequence[Any] | None
+    options: TrainLM,
+    levels: Sequence[CountedLevel],
+    config: NGramConfig,
+    valid: Sequence[tuple[Longs, TextCounts]] | None,
 ) -> smoothing.Smoothing:
     """The smoothing that the options name."""
     if options.smoothing == "add-k":

@@ -18,7 +18,7 @@ _ROUNDS, _CHANGE = 200, 1e-4
 def fitted_weights(levels: Sequence[CountedLevel], config: NGramConfig, ids: Longs) -> tuple[float, ...]:
     """The weights of n-grams of 1, 2, ... words under which a text is most likely (EM; Jelinek and Mercer 1980).
 
-    The rest to 1 is the weight of the uniform distribution. A context that the training text lacks passes its weight on.
+    The rest to 1 is the weight of the uniform distribution. If the training text lacks a context, shorter ones get its weight.
 
     Args:
         ids: (T,) held-out text; <s> begins each sentence.
@@ -31,7 +31,7 @@ def fitted_weights(levels: Sequence[CountedLevel], config: NGramConfig, ids: Lon
         mixed = [np.full(shares.shape[1], 1 / (V - 1))]
         for known, share, weight in zip(seen, shares, lambdas, strict=True):
             mixed.append(np.where(known, weight * share + (1 - weight) * mixed[-1], mixed[-1]))
-        reach = np.ones(shares.shape[1])  # probability that the choice of a length has not been made by a longer one
+        reach = np.ones(shares.shape[1])  # probability that no longer n-gram was chosen
         lambdas = np.empty_like(before)
         for n in range(config.order - 1, -1, -1):
             taken = np.where(seen[n], reach * before[n] * shares[n] / mixed[n + 1], 0.0)
@@ -40,7 +40,7 @@ def fitted_weights(levels: Sequence[CountedLevel], config: NGramConfig, ids: Lon
         lambdas = np.clip(lambdas, 1e-6, 1 - 1e-6)
         if np.abs(lambdas - before).max() < _CHANGE:
             break
-    kept = np.append(np.cumprod((1 - lambdas)[::-1])[::-1][1:], 1.0)  # what longer n-grams leave
+    kept = np.append(np.cumprod((1 - lambdas)[::-1])[::-1][1:], 1.0)  # the share that longer n-grams leave
     return tuple((lambdas * kept).tolist())
 
 

@@ -38,7 +38,7 @@ class Cooccurrences:
 
     Attributes:
         pairs: records of `PAIR`, memory-mapped, in scrambled order, each pair once. If `symmetric`, row <= column, and the
-            count is also that of (column, row); otherwise column is the word to the left of row.
+            count also holds for (column, row); otherwise column is the word to the left of row.
     """
 
     pairs: Array
@@ -55,7 +55,7 @@ def count(
     weighted: bool = True,
     workers: int = 1,
 ) -> Cooccurrences:
-    """Count the pairs of a text into the file `path`, with temporary files of runs beside it.
+    """Count the pairs of a text into the file `path`, with temporary files of runs in the same directory.
 
     Args:
         ids: int32 token ids; the id `words` ends a sequence, see `nlptools.corpora.word_sequences`.
@@ -130,7 +130,7 @@ class _Scrambling:
 
 
 def _occurrences(ids: Array, start: int, window: int, symmetric: bool, scrambling: _Scrambling, end: int) -> Keys:
-    """For each pair of tokens whose right one is in `start` to `end`: its key, and its distance - 1 in the low bits."""
+    """For each pair of tokens with the right one in `start` to `end`: its key, and its distance - 1 in the low bits."""
     result = np.empty((end - start) * window, np.uint64)
     filled = 0
     for first in range(start, end, _BLOCK):
@@ -138,7 +138,7 @@ def _occurrences(ids: Array, start: int, window: int, symmetric: bool, scramblin
         tokens = np.asarray(ids[before : min(first + _BLOCK, end)]).astype(np.uint64)
         ends = tokens == scrambling.words
         sequence = ends.cumsum()
-        sequence[ends] = -1 - np.arange(int(ends.sum()))  # an end is in a sequence of its own
+        sequence[ends] = -1 - np.arange(int(ends.sum()))  # an end is a separate sequence
         for distance in range(1, min(window, len(tokens) - 1) + 1):
             at = max(first - before, distance)
             right, left = tokens[at:], tokens[at - distance : len(tokens) - distance]

@@ -1,9 +1,9 @@
-"""GloVe: vectors whose dot products approximate the logarithms of co-occurrence counts.
+"""GloVe: dot products of vectors approximate the logarithms of co-occurrence counts.
 
 Pennington et al. 2014, "GloVe: Global vectors for word representation" (D14-1162): minimise the sum over pairs (i, j) of
 f(X_ij) (w_i . c_j + b_i + b'_j - log X_ij)^2 / 2 with f(X) = min(1, (X / x_max)^alpha), by AdaGrad (Duchi et al. 2011) as
-in their C code: the squares are those of the gradient times the learning rate, and their sums start at 1, so the first steps
-use the learning rate itself. The result is w + c.
+in their C code: the gradient is multiplied by the learning rate before it is squared, and the sums of squares start at 1, so
+the first steps use the learning rate itself. The result is w + c.
 
 Departures: a step processes some hundred pairs, all with the values from before the step, and a row that occurs in several
 pairs gets the sum of their updates. A pair and its mirror image are in the same step. The sums of squares include the
@@ -114,8 +114,8 @@ class Glove(Chunks):
         tables: see `shapes`; changed in place.
         text: co-occurrences of the text.
         x_max, alpha: parameters of the weights f.
-        valid: co-occurrences of a held-out text, and the ratio of the two text lengths, by which the counts that the model
-            predicts are higher.
+        valid: co-occurrences of a held-out text, and the ratio of the two text lengths: the model predicts counts that are
+            higher by this factor.
     """
 
     unit = "pairs"
@@ -184,7 +184,7 @@ class Glove(Chunks):
         self.rows.index_add_(0, used, scale.mul_(gradient))
 
     def held_out(self, ids: np.ndarray) -> float | None:
-        """Mean loss of the pairs of the held-out text, None without pairs, with the weights f of its own counts."""
+        """Mean loss of the pairs of the held-out text, None without pairs, with the weights f of its counts."""
         assert self.valid is not None
         text, scale = self.valid
         total, number = 0.0, 0

@@ -24,6 +24,7 @@ from nlptools.corpora.word_sequences import Sequences
 from nlptools.environment import available_threads
 from nlptools.errors import Diverged, OutputError, Stopped, UsageError, display
 from nlptools.files import artifacts, atomic, streams
+from nlptools.files.artifacts import JsonObject
 from nlptools.text import unknown
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.vocab import Vocab
@@ -118,7 +119,7 @@ class _Text:
     def digests(self) -> dict[str, str | None]:
         return {"train": self.train.digest, "valid": None if self.valid is None else self.valid.digest}
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> JsonObject:
         return {"inputs": list(self.inputs), "words": self.train.tokens, "left_out": self.train.left_out}
 
 
@@ -155,8 +156,8 @@ class _WordVectors:
         """Whether the run directory is FILE.run, which is removed when FILE is written."""
         return self.run.run is None and self.kind != "bundle"
 
-    def given_again(self, directory: Path, before: Mapping[str, Any]) -> Vectors:
-        """The vectors of the same command, which has finished, and whose record is `before`.
+    def given_again(self, directory: Path, before: JsonObject) -> Vectors:
+        """The vectors of the same command, which has finished with the record `before`.
 
         Raises:
             OutputError: it was another command, or had another text.
@@ -173,7 +174,7 @@ class _WordVectors:
                 if self.read(scratch).digests() != before["data_sha256"]:
                     raise OutputError(f"{name}: exists, from a run on other text", hint="--force replaces it")
             atomic.sweep(self.run.output)
-            if finished_files.is_finished(directory):  # the run was killed before it could do so
+            if finished_files.is_finished(directory):  # the run was killed before it could remember it
                 finished_files.remember(Path(self.run.output), directory)
                 self._clear(directory)
         self.remove(directory)
@@ -203,7 +204,7 @@ class _WordVectors:
             run_directory.clear(directory)
 
     def remove(self, directory: Path) -> None:
-        """Remove the directory, if it is empty, and not one of the user's."""
+        """Remove FILE.run, if it is empty."""
         if self.is_beside:
             with contextlib.suppress(OSError):
                 directory.rmdir()
@@ -211,13 +212,13 @@ class _WordVectors:
     def settings(self) -> RunSettings:
         return RunSettings.of(self.options, self.run, self.devices)
 
-    def continuing(self, before: Mapping[str, Any]) -> Self:
+    def continuing(self, before: JsonObject) -> Self:
         """In the precision of the run that continues."""
         if self.options.loss != "softmax":
             return self
         return replace(self, backend=self.backend.continuing(before.get("backend", {})))
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         return {
             "settings": {**self.settings().values, "lr": self.options.rate},
             "format": self.kind,
@@ -254,7 +255,7 @@ class _WordVectors:
         valid = data.spool([self.run.valid], place / "valid.bin", vocab=words, errors=self.encoding_errors)
         return _Text(text, valid, self.inputs)
 
-    def train(self, data: _Text, record: dict[str, Any]) -> _Trained:
+    def train(self, data: _Text, record: JsonObject) -> _Trained:
         assert self.directory is not None
         try:
             return self._train(data, self.directory, Checkpoints(self.directory, 2))
@@ -304,8 +305,8 @@ class _WordVectors:
         model = building.model(settings, train, tables, self.backend)
         return Trainer(model, train.ids, len(train.words), plan, min(workers, plan.chunks), device)
 
-    def save(self, outcome: _Trained, record: dict[str, Any]) -> None:
-        """Write the record, and the vectors if training is finished; then the state beside them is removed."""
+    def save(self, outcome: _Trained, record: JsonObject) -> None:
+        """Write the record and, if training is finished, the vectors; then remove FILE.run."""
         assert self.directory is not None
         artifacts.write_json(self.directory / run_directory.RECORD, record)
         if outcome.vectors is not None:
