@@ -46,3 +46,11 @@ def draw_as_bert(module: nn.Module, std: float) -> None:
             parameter.normal_(std=std)
         else:
             parameter.fill_(1.0 if name.endswith("norm.weight") else 0.0)
+
+
+def draw_as_pytorch(module: nn.Module) -> None:
+    """Initialize each layer in a module by its `reset_parameters`, where it has this method."""
+    for part in module.modules():
+        reset = getattr(part, "reset_parameters", None)
+        if callable(reset):
+            reset()

@@ -51,9 +51,8 @@ def logits(
     of the rows that are computed.
     """
     of_rows: Callable[[np.ndarray], Sequence[np.ndarray] | np.ndarray]
-    family = getattr(model, "family", None)
-    if family in FAMILIES:
-        of_rows = FAMILIES[family].row_logits(model, features, backend)
+    if model.family in FAMILIES:
+        of_rows = FAMILIES[model.family].row_logits(model, features, backend)
     else:
         of_rows = partial(_of_rows, model, head, which, features, backend)
     order = np.argsort(-features.lengths, kind="stable")  # the longest first: if memory runs out, it does at once

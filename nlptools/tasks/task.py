@@ -122,7 +122,7 @@ class Task(ABC):
 
     def learned(self) -> dict[str, Any]:
         """The fields that `learn` has set, as plain JSON."""
-        values = {name: getattr(self, name) for name in self.learns}
+        values = {name: vars(self)[name] for name in self.learns}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
     def restored(self, learned: Mapping[str, Any]) -> Task:

@@ -251,7 +251,7 @@ def test_a_discriminator_begins_as_a_masked_model(
     encoder = models.start(TrainBert(init=str(tmp_path / "m"), objective="mlm"), VOCAB, 0).model().encoder.state_dict()
     mine = made.discriminator.encoder.state_dict()
     assert mine.keys() == encoder.keys() and all(torch.equal(mine[name], tensor) for name, tensor in encoder.items())
-    assert made.discriminator.config.family == "electra" and made.generator.config.hidden_size == 8
+    assert made.discriminator.config.layout == "electra" and made.generator.config.hidden_size == 8
     (tmp_path / "saved").mkdir()
     models.save(tmp_path / "saved", made, made.state_dict(), pieces, {})
     opened = transformers.ElectraForPreTraining.from_pretrained(tmp_path / "saved").eval()

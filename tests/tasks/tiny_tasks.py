@@ -38,7 +38,7 @@ def encoder(directory: Path, family: str = "bert", pooler: bool = True, **change
         "num_attention_heads": 2,
     }
     sizes |= {"intermediate_size": 64, "max_position_embeddings": 24, "hidden_dropout": 0.0, "attention_dropout": 0.0}
-    config = EncoderConfig(**{**sizes, "family": family, "initializer_range": 0.1, **changes})
+    config = EncoderConfig(**{**sizes, "layout": family, "initializer_range": 0.1, **changes})
     torch.manual_seed(0)
     model = BertWithHeads(config, ("pooler",) if pooler and family == "bert" else ())
     model.initialize()

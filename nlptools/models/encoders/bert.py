@@ -33,7 +33,7 @@ from nlptools.layers.transformer import Block, Heads
 from nlptools.models.contract import Hidden, layer_of, linear_maps
 from nlptools.models.tasks.heads import BESIDE_HEADS, TASK_HEADS, TaskHeads
 
-FAMILIES = ("bert", "electra")
+LAYOUTS = ("bert", "electra")
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class EncoderConfig:
     num_hidden_layers: int
     num_attention_heads: int
     intermediate_size: int
-    family: str = "bert"
+    layout: str = "bert"
     embedding_size: int = 0  # of the embeddings, projected to the hidden size where it differs; 0: the hidden size
     max_position_embeddings: int = 512
     type_vocab_size: int = 2  # segments that a token can belong to
@@ -62,9 +62,9 @@ class EncoderConfig:
         check_sizes(self)
         check_heads(self.hidden_size, self.num_attention_heads)
         check_activation(self.activation)
-        if self.family not in FAMILIES:
-            raise BundleError(f"family is {self.family!r}, expected one of {', '.join(FAMILIES)}")
-        if self.family == "bert" and self.embedding_size != self.hidden_size:
+        if self.layout not in LAYOUTS:
+            raise BundleError(f"layout is {self.layout!r}, expected one of {', '.join(LAYOUTS)}")
+        if self.layout == "bert" and self.embedding_size != self.hidden_size:
             raise BundleError("a BERT's embeddings are as wide as its hidden states")
         if not isinstance(self.pad, int) or isinstance(self.pad, bool) or not 0 <= self.pad < self.vocab_size:
             raise BundleError(f"pad is {self.pad!r}, expected a token of the vocabulary")
@@ -253,12 +253,12 @@ class BertWithHeads(TaskHeads):
         self.encoder: Bert = Bert(config, pooler="pooler" in heads)
         self.initializer_range = config.initializer_range
         # ELECTRA's generator always takes the exact GELU
-        activation = config.activation if config.family == "bert" else "gelu"
+        activation = config.activation if config.layout == "bert" else "gelu"
         sizes = (D, config.embedding_size, config.vocab_size)
         self.masked = MaskedTokenHead(*sizes, activation, eps) if "masked" in heads else None
         self.next_sentence = Linear(D, 2) if "next_sentence" in heads else None
         self.replaced = ReplacedTokenHead(D, config.activation) if "replaced" in heads else None
-        self.add_heads(config.activation, dense=config.family == "electra")
+        self.add_heads(config.activation, dense=config.layout == "electra")
 
     @property
     def output(self) -> Projection:

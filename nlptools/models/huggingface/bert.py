@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from nlptools.errors import BundleError
-from nlptools.models.encoders.bert import FAMILIES, HEADS, EncoderConfig
+from nlptools.models.encoders.bert import HEADS, LAYOUTS, EncoderConfig
 from nlptools.models.huggingface import checks
 
-MODEL_TYPES = FAMILIES
+MODEL_TYPES = LAYOUTS
 _SIZES = {  # ours: theirs, and their default; None: required
     "vocab_size": ("vocab_size", None),
     "hidden_size": ("hidden_size", None),
@@ -119,14 +119,14 @@ def can_express(config: EncoderConfig) -> bool:
 
 def config_to_hf(config: EncoderConfig, heads: tuple[str, ...] = ()) -> dict[str, Any]:
     """The content of config.json."""
-    family = config.family.capitalize()
-    task = [f"{family}{_TASK_CLASSES[head]}" for head in heads if head in _TASK_CLASSES]
-    name = task[0] if task else _CLASSES.get((config.family, frozenset(heads)), f"{family}Model")
-    embedding = {"embedding_size": config.embedding_size} if config.family == "electra" else {}
+    prefix = config.layout.capitalize()
+    task = [f"{prefix}{_TASK_CLASSES[head]}" for head in heads if head in _TASK_CLASSES]
+    name = task[0] if task else _CLASSES.get((config.layout, frozenset(heads)), f"{prefix}Model")
+    embedding = {"embedding_size": config.embedding_size} if config.layout == "electra" else {}
     return {
-        "model_type": config.family,
+        "model_type": config.layout,
         "architectures": [name],
-        **{theirs: getattr(config, ours) for ours, (theirs, _) in _SIZES.items()},
+        **{theirs: vars(config)[ours] for ours, (theirs, _) in _SIZES.items()},
         **embedding,
         "hidden_act": config.activation,
         "position_embedding_type": "absolute",
@@ -148,7 +148,7 @@ def config_from_hf(data: Mapping[str, Any]) -> EncoderConfig:
     activation = checks.activation(data.get("hidden_act", "gelu"))
     embedding = data.get("embedding_size", 128) if kind == "electra" else 0
     config: EncoderConfig = checks.built(
-        EncoderConfig, {**values, "family": kind, "embedding_size": embedding, "activation": activation}
+        EncoderConfig, {**values, "layout": kind, "embedding_size": embedding, "activation": activation}
     )
     return config
 
@@ -161,14 +161,14 @@ def heads_in(
     Weights of one name stand for different heads; `architectures` of config.json says for which. Without it, a model with
     a pooler is taken for a classifier of sequences.
     """
-    names = {_plain(name, config.family) for name in weights}
+    names = {_plain(name, config.layout) for name in weights}
     heads = {"pooler"} if "pooler.dense.weight" in names else set()
-    for ours, theirs in _HEADS[config.family].items():
+    for ours, theirs in _HEADS[config.layout].items():
         if f"{theirs}.weight" in names and ours != "masked" and theirs != "classifier":
             heads.add(ours.split(".")[0])
     if "classifier.weight" in names:
         heads -= {"choice", "sequence"}
-        heads.add(_classifier_in(names, config.family, architectures))
+        heads.add(_classifier_in(names, config.layout, architectures))
     if "tokens" in heads and "crf.transitions" in names:
         heads.add("crf")
     return tuple(name for name in HEADS if name in heads)
@@ -191,7 +191,7 @@ def weights_to_hf(weights: Mapping[str, Tensor], config: EncoderConfig) -> dict[
     for name, tensor in weights.items():
         if name == "encoder.token_embedding.weight":
             tensor = tensor[: config.vocab_size]
-        theirs = _names(name, config.family)
+        theirs = _names(name, config.layout)
         for their_name, part in zip(theirs, tensor.chunk(len(theirs)), strict=True):
             out[their_name] = part.contiguous()
     return out
@@ -201,18 +201,18 @@ def weights_from_hf(
     weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor], config: EncoderConfig
 ) -> dict[str, Tensor]:
     """The weights of a directory under our names, in the shapes of `wanted`. Raises BundleError."""
-    left = {_plain(name, config.family): tensor for name, tensor in weights.items()}
-    prefix = f"{config.family}."
+    left = {_plain(name, config.layout): tensor for name, tensor in weights.items()}
+    prefix = f"{config.layout}."
     out = {}
     for name, target in wanted.items():
-        theirs = [their_name.removeprefix(prefix) for their_name in _names(name, config.family)]
+        theirs = [their_name.removeprefix(prefix) for their_name in _names(name, config.layout)]
         tensors = [checks.taken(left, their_name) for their_name in theirs]
         if name == "encoder.token_embedding.weight":
             checks.check_rows(theirs[0], tensors[0], target, config.vocab_size)
         out[name] = _fitted(name, theirs, tensors, target)
     if any(name.startswith("masked.") for name in wanted):
-        plain = {_plain(name, config.family): tensor for name, tensor in weights.items()}
-        for copy, first in _COPIES[config.family].items():
+        plain = {_plain(name, config.layout): tensor for name, tensor in weights.items()}
+        for copy, first in _COPIES[config.layout].items():
             if copy in plain and first in plain and not checks.are_equal(plain[copy], plain[first]):
                 raise BundleError(f"model.safetensors: {copy} is not {first}: untied matrices are not supported")
     checks.refuse_unknown([name for name in left if not _TIED.fullmatch(name)])

@@ -62,7 +62,7 @@ def config_to_hf(config: GPTConfig, heads: tuple[str, ...] = ()) -> dict[str, An
     return {
         "model_type": "gpt2",
         "architectures": [name],
-        **{theirs: getattr(config, ours) for ours, theirs in _SIZES.items()},
+        **{theirs: vars(config)[ours] for ours, theirs in _SIZES.items()},
         "n_ctx": config.max_position_embeddings,
         "n_inner": None if inner == 4 * config.hidden_size else inner,
         "scale_attn_weights": True,

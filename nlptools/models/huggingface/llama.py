@@ -136,7 +136,7 @@ def config_to_hf(config: ModernConfig, heads: tuple[str, ...] = ()) -> dict[str,
     out: dict[str, Any] = {
         "model_type": family,
         "architectures": [_CLASSES[family] + (named[0] if named else "Model" if heads else "ForCausalLM")],
-        **{name: getattr(config, name) for name in _SAME},
+        **{name: vars(config)[name] for name in _SAME},
         "hidden_act": "silu" if config.activation == "swish" else config.activation,
         "rope_theta": config.rope_theta,
         "rope_scaling": config.rope_scaling,

@@ -93,8 +93,8 @@ def config_to_hf(config: TransformerConfig, heads: tuple[str, ...] = ()) -> dict
     return {
         "model_type": kind,
         "architectures": [_CLASSES[kind]],
-        **{theirs: getattr(config, ours) for ours, theirs in _SIZES.items()},
-        **{theirs: getattr(config, ours) for ours, (theirs, _) in _DEFAULTS.items()},
+        **{theirs: vars(config)[ours] for ours, theirs in _SIZES.items()},
+        **{theirs: vars(config)[ours] for ours, (theirs, _) in _DEFAULTS.items()},
         **({} if pre_norm else separate),
         "activation_function": config.activation,
         "eos_token_id": config.eos,

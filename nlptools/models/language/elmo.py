@@ -61,7 +61,7 @@ class ElmoConfig:
         if type(self.highway_layers) is not int or not 0 <= self.highway_layers <= 64:
             raise BundleError(f"highway_layers is {self.highway_layers!r:.80}, expected a whole number from 0 to 64")
         for name in ("cell_clip", "projection_clip"):
-            value = getattr(self, name)
+            value = vars(self)[name]
             if type(value) not in (int, float) or not 0 <= value < float("inf"):
                 raise BundleError(f"{name} is {value!r:.80}, expected a number from 0 on")
         if self.activation not in ("relu", "tanh"):

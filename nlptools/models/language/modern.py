@@ -71,7 +71,7 @@ class ModernConfig:
                 ("head_dim", D // heads),
                 ("intermediate_size", -(-8 * D // (3 * 64)) * 64),
             ):
-                object.__setattr__(self, name, getattr(self, name) or size)
+                object.__setattr__(self, name, vars(self)[name] or size)
         check_sizes(self, num_key_value_heads=1 << 10, head_dim=1 << 16)
         if heads % self.num_key_value_heads:
             raise BundleError(
@@ -81,8 +81,8 @@ class ModernConfig:
         if self.head_dim % 2:
             raise BundleError(f"rotary positions need heads of an even size, not of {self.head_dim}")
         for name in ("sliding_window", "max_window_layers"):
-            if type(getattr(self, name)) is not int or getattr(self, name) < 0:
-                raise BundleError(f"{name} is {getattr(self, name)!r:.80}, expected a whole number from 0")
+            if type(vars(self)[name]) is not int or vars(self)[name] < 0:
+                raise BundleError(f"{name} is {vars(self)[name]!r:.80}, expected a whole number from 0")
         if type(self.rope_theta) not in (int, float) or not 1 < self.rope_theta <= _LARGEST_BASE:
             raise BundleError(
                 f"rope_theta is {self.rope_theta!r:.80}, expected a number above 1, up to {_LARGEST_BASE:g}"

@@ -55,11 +55,11 @@ class RecurrentConfig:
 
     def __post_init__(self) -> None:
         for name in ("embedding_size", "intermediate_size"):
-            if getattr(self, name) == 0:
+            if vars(self)[name] == 0:
                 object.__setattr__(self, name, self.hidden_size)
         check_sizes(self)
         for name in ("input_dropout", "layer_dropout", "activation_penalty", "change_penalty"):
-            value, most = getattr(self, name), 1.0 if name.endswith("dropout") else 1e6
+            value, most = vars(self)[name], 1.0 if name.endswith("dropout") else 1e6
             optional = name.endswith("dropout") and value is None
             if not optional and (type(value) not in (int, float) or not 0 <= value <= most):
                 raise BundleError(f"{name} is {value!r}, expected a number from 0 to {most:g}")

@@ -71,7 +71,7 @@ class TransformerXLConfig:
         if self.hidden_size % 2:
             raise BundleError(f"hidden size {self.hidden_size} is odd: encoded distances are pairs of sine and cosine")
         for name in ("memory_length", "inference_memory", "clamp_length"):
-            value = getattr(self, name)
+            value = vars(self)[name]
             if type(value) is not int or not 0 <= value <= _LONGEST:
                 raise BundleError(f"{name} is {value!r}, expected a whole number from 0 to {_LONGEST}")
 

@@ -66,6 +66,7 @@ class TaskHeads(nn.Module):
     causal = False  # whether tokens see only those before them, so that the last one represents its row, not the first
 
     encoder: Layered
+    family: str | None = None  # of models that are trained without pretraining, see `tasks.without_pretraining`
     initializer_range = 0.02  # standard deviation of the first weights of heads
 
     def __init__(self, config: Any, heads: tuple[str, ...], num_labels: int, concatenated: int = 1) -> None:

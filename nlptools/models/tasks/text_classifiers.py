@@ -27,6 +27,7 @@ from nlptools.configs.word_vectors import lengths
 from nlptools.errors import BundleError, UsageError
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.heads import SequenceHead
+from nlptools.layers.initial import draw_as_pytorch
 from nlptools.layers.linear import Linear
 from nlptools.layers.pooling import pool
 from nlptools.layers.sentence import Bidirectional, SentenceAttention
@@ -66,7 +67,7 @@ class TextClassifierConfig:
         more = {"word_ngrams": 16, "buckets": 1 << 31}
         check_sizes(self, vocab_size=1 << 26, num_labels=1 << 20, texts=2, num_hidden_layers=64, **more)
         for name, most in (("num_ngrams", self.buckets), ("unk", self.vocab_size - 1)):
-            value = getattr(self, name)
+            value = vars(self)[name]
             if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
                 raise BundleError(f"{name} is {value!r:.80}, expected a whole number from 0 to {most}")
         if self.char_ngrams is not None:
@@ -117,10 +118,7 @@ class TextClassifier(nn.Module):
     @torch.no_grad()
     def initialize(self) -> None:
         """Draw the weights: those of words uniform within 1/E (bag) or 0.02, those of layers as PyTorch has them."""
-        for module in self.modules():
-            reset: Any = getattr(module, "reset_parameters", None)
-            if reset is not None:
-                reset()
+        draw_as_pytorch(self)
         weight = self.token_embedding.weight
         # small, so that learning from few texts outweighs the initial values (Kim 2014 uses 0.25)
         bound = 1 / self.config.embedding_size if self.is_bag else 0.02

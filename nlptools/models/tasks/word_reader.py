@@ -22,6 +22,7 @@ from nlptools.configs.word_taggers import CHARACTERS, FEATURES
 from nlptools.errors import BundleError, UsageError
 from nlptools.layers.dropout import LockedDropout
 from nlptools.layers.heads import LayerMix
+from nlptools.layers.initial import draw_as_pytorch
 from nlptools.layers.pooling import choose, pool
 from nlptools.layers.sentence import Bidirectional
 from nlptools.models import registry
@@ -73,12 +74,12 @@ class WordReaderConfig:
         limits = {"trained": 1 << 26, "character_hidden": 1 << 12, "state_size": 1 << 16, "depth": 64}
         check_sizes(self, vocab_size=1 << 26, num_labels=1 << 20, **limits)
         for name, least, most in (("trained", 4, self.vocab_size), ("rare", 0, self.trained), ("unk", UNK, UNK)):
-            value = getattr(self, name)
+            value = vars(self)[name]
             if type(value) is not int or not least <= value <= most:
                 raise BundleError(f"{name} is {value!r:.80}, expected a whole number from {least} to {most}")
         for name, known in (("characters", CHARACTERS), ("features", FEATURES)):
-            if getattr(self, name) not in known:
-                raise BundleError(f"{name} is {getattr(self, name)!r:.80}, expected one of {', '.join(known)}")
+            if vars(self)[name] not in known:
+                raise BundleError(f"{name} is {vars(self)[name]!r:.80}, expected one of {', '.join(known)}")
         if type(self.alphabet) is not str or len(self.alphabet) > MOST_CHARACTERS:
             raise BundleError(f"alphabet: expected a text of at most {MOST_CHARACTERS:,} characters")
         if self.characters == "lstm" and self.character_hidden % 2:
@@ -166,10 +167,7 @@ class WordReader(TaskHeads):
         """Draw the weights: vectors uniform with variance 1 / size, layers as PyTorch does. Those of the ELMo are as bilm-tf
         draws them, to be replaced.
         """
-        for module in self.modules():
-            reset: Any = getattr(module, "reset_parameters", None)
-            if reset is not None:
-                reset()
+        draw_as_pytorch(self)
         self.body.initialize()
         self.input.initialize_words()
         if self.elmo is not None:

@@ -24,6 +24,7 @@ from nlptools.errors import BundleError
 from nlptools.layers.convolution import GatedConvolution
 from nlptools.layers.crf import Crf
 from nlptools.layers.dropout import Dropout, LockedDropout
+from nlptools.layers.initial import draw_as_pytorch
 from nlptools.layers.linear import Linear
 from nlptools.layers.sentence import Bidirectional, Convolutions, SentenceAttention
 from nlptools.models import registry
@@ -63,12 +64,12 @@ class WordTaggerConfig:
 
     def __post_init__(self) -> None:
         for name, known in (("arch", ARCHITECTURES), ("characters", CHARACTERS)):
-            if getattr(self, name) not in known:
-                raise BundleError(f"{name} is {getattr(self, name)!r:.80}, expected one of {', '.join(known)}")
+            if vars(self)[name] not in known:
+                raise BundleError(f"{name} is {vars(self)[name]!r:.80}, expected one of {', '.join(known)}")
         more = {"trained": 1 << 26, "character_hidden": 1 << 12}
         check_sizes(self, vocab_size=1 << 26, num_labels=1 << 20, num_hidden_layers=64, **more)
         for name, most in (("trained", self.vocab_size), ("rare", self.trained), ("unk", self.trained - 1)):
-            value = getattr(self, name)
+            value = vars(self)[name]
             if type(value) is not int or not 0 <= value <= most:
                 raise BundleError(f"{name} is {value!r:.80}, expected a whole number from 0 to {most}")
         if type(self.crf) is not bool:
@@ -116,10 +117,7 @@ class WordTagger(WordInput):
     @torch.no_grad()
     def initialize(self) -> None:
         """Draw the weights: vectors uniform with variance 1 / size (Ma & Hovy 2016), layers as PyTorch and their papers do."""
-        for module in self.modules():
-            reset: Any = getattr(module, "reset_parameters", None)
-            if reset is not None:
-                reset()
+        draw_as_pytorch(self)
         for module in self.body.modules():
             if isinstance(module, (Bidirectional, GatedConvolution)):
                 module.initialize()

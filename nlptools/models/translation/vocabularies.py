@@ -31,7 +31,7 @@ class Vocabularies:
             raise BundleError("shared embeddings need one vocabulary for both sides")
         smaller = min(self.source_vocab_size, self.target_vocab_size)
         for name in ("pad", "eos"):
-            value = getattr(self, name)
+            value = vars(self)[name]
             if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < smaller:
                 raise BundleError(f"{name} is {value!r}, expected a token of both vocabularies")
 

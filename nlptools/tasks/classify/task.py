@@ -322,7 +322,7 @@ class Classification(Task):
         return {**id2label(self.labels), "problem_type": problem}
 
     def own_settings(self) -> dict[str, Any]:
-        columns = {name: getattr(self, name) for name in training_labels.COLUMNS if self.text_column}
+        columns = {name: vars(self)[name] for name in training_labels.COLUMNS if self.text_column}
         return {"glue": self.glue, "texts": self.texts, **columns}
 
 

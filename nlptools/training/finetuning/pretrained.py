@@ -131,7 +131,7 @@ def new_model(
     heads += (f"layer_{which.kind}",) if f"layer_{which.kind}" in LAYER_HEADS else ()
     sees = which.count(config.num_hidden_layers + 1)
     config = with_dropout(config, dropout)
-    if base.is_encoder and task.head in ("sequence", "choice") and config.family == "bert":
+    if base.is_encoder and task.head in ("sequence", "choice") and config.layout == "bert":
         heads = ("pooler", *heads)
     arch = registry.with_heads(base.arch) or base.arch
     model: TaskHeads = registry.build(arch, config, heads=heads, num_labels=task.num_labels, concatenated=sees)

@@ -105,7 +105,7 @@ def _from_directory(options: TrainBert, directory: Path, vocab_size: int) -> Sta
     encoder = _load(directory, options, vocab_size)
     if options.objective == "electra":
         return _electra_from_directory(options, directory, encoder, vocab_size)
-    if options.objective == "bert" and encoder.config.family == "electra":
+    if options.objective == "bert" and encoder.config.layout == "electra":
         raise UsageError(
             f"--init {options.init} is an ELECTRA, which has no next-sentence prediction",
             hint="continue it with --objective electra or mlm",
@@ -121,12 +121,12 @@ def _electra_from_directory(options: TrainBert, directory: Path, encoder: _Encod
     The discriminator may be a masked language model: Clark et al. 2020, section 3.2, report discriminators that learn
     nothing at all unless they start from one.
     """
-    if encoder.config.family == "electra" and "masked" in encoder.heads:
+    if encoder.config.layout == "electra" and "masked" in encoder.heads:
         raise UsageError(
             f"--init {options.init} is a generator, expected a discriminator", hint="continue it with --objective mlm"
         )
     _report_heads(directory, encoder.heads, ("replaced",))
-    sizes = replace(encoder.config, family="electra")
+    sizes = replace(encoder.config, layout="electra")
     weights = {f"discriminator.{name}": tensor for name, tensor in encoder.weights.items()}
     path = directory / GENERATOR
     if not (path / "config.json").is_file():
