@@ -204,7 +204,7 @@ def test_missing_contexts_are_added(tmp_path, capsys):
         (("\\data\\", "hello"), 1, "'hello', expected \\data\\"),
         (("<s> a", "<s> c"), 12, "not among the single words"),
         (("</s>\n-0.9", "</s>\n-0.5\ta\vb\u00a0 </s>\n-0.9"), 17, "4 2-grams, the head announces 3"),
-        (("-0.7\t</s>", "-0.7\t<unk>"), 8, "a word is there twice"),
+        (("-0.7\t</s>", "-0.7\t<unk>"), 8, "a word occurs twice"),
     ],
 )
 def test_damaged_files_are_refused_with_the_line(change, line, message, tmp_path):
@@ -216,7 +216,7 @@ def test_damaged_files_are_refused_with_the_line(change, line, message, tmp_path
 
 
 def test_an_n_gram_that_is_there_twice_is_refused(tmp_path):
-    with pytest.raises(DataError, match="a 2-gram is there twice"):
+    with pytest.raises(DataError, match="a 2-gram occurs twice"):
         read(SMALL.replace("-0.9\ta\vb\u00a0 a\vb\u00a0", "-0.5\ta\vb\u00a0 </s>"), tmp_path / "a.arpa")
 
 

@@ -1,4 +1,4 @@
-"""Adaptive softmax: an output head whose cost hardly grows with the vocabulary."""
+"""Adaptive softmax: an output head with a cost that hardly grows with the vocabulary."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from torch import Tensor, nn
 from nlptools.layers.cross_entropy import log_probabilities, summed_cross_entropy
 from nlptools.layers.output import OutputHeadDefaults
 
-_DIVISOR = 4  # each cluster's width is that of the one before, divided by this
+_DIVISOR = 4  # each cluster is this many times narrower than the one before
 _CHUNK_ELEMENTS = 1 << 24  # log-probabilities of all tokens that are held at a time
 
 
 class AdaptiveSoftmax(OutputHeadDefaults, nn.Module):
-    """A softmax over the frequent tokens and one class for each cluster of rarer ones, which has a softmax of its own.
+    """A softmax over the frequent tokens and one class for each cluster of rarer ones. Each cluster has another softmax.
 
     Grave et al. 2017, "Efficient softmax approximation for GPUs" (arXiv:1609.04309). Fulfils `output.OutputHead`. Tokens are
-    expected in the order of their frequency. Parameters have the names and shapes of those of PyTorch's
+    expected in the order of their frequency. Parameters have the names and shapes of PyTorch's
     `nn.AdaptiveLogSoftmaxWithLoss` with `div_value=4, head_bias=True`; here, losses never hold all logits at once.
     """
 

@@ -51,7 +51,7 @@ class SelfAttention(nn.Module):
         """(B, T, D) -> (B, T, D).
 
         Args:
-            cache: keys and values of earlier positions; those of `x` are added.
+            cache: keys and values of earlier positions; the keys and values of `x` are added.
             mask: replaces the causal mask; without a cache, a tensor.
             turn: how the positions of `x` change its queries and keys.
         """
@@ -89,7 +89,7 @@ class SelfAttention(nn.Module):
 
 
 class SourceMemory:
-    """What the layers of a decoder attend to: keys and values of each layer, once for all hypotheses of a source."""
+    """The source for the layers of a decoder: keys and values of each layer, once for all hypotheses of a source."""
 
     def __init__(self, layers: list[Tensor], mask: Tensor | None) -> None:
         self.layers = layers  # each (B, S, 2, H, K); see `CrossAttention.project` for their order in memory

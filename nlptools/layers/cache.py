@@ -1,4 +1,4 @@
-"""The key/value cache of a Transformer's decoder, with a record of which entries belong to which hypothesis.
+"""The key/value cache of a Transformer's decoder, which records the hypothesis of each entry.
 
 The hypotheses of an input (of a beam, or several samples) share one set of slots: each step adds one slot for each
 hypothesis, and `seen` marks the slots that are its own past. When a beam is reordered only these marks change, what
@@ -22,7 +22,7 @@ class KeyValues:
 
     def __init__(self, capacity: int = 0, dtype: torch.dtype | None = None) -> None:
         self.capacity = capacity
-        self.dtype = dtype  # of the buffer; None: that of the first keys
+        self.dtype = dtype  # of the buffer; None: the type of the first keys
         self.size = 0
         self.buffer: Tensor | None = None  # (2, G, H, capacity, K): keys, values
 
@@ -161,7 +161,7 @@ class Cache:
         return chosen
 
     def _separate(self, chosen: Cache, inputs: Tensor, parents: Tensor) -> Cache:
-        """Hypotheses become inputs of their own: each gets its own slots."""
+        """Hypotheses become separate inputs, each with its own slots."""
         assert self.seen is not None
         # as before the hypotheses came, see `select`
         chosen._keep(inputs, self.seen[inputs, parents][:, None], self.layers[0].capacity // self.width)

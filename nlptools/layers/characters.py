@@ -4,7 +4,7 @@
 Zadrozny 2014). `CharacterLSTM`: the last states of an LSTM in each direction (Lample et al. 2016, N16-1030).
 `CharacterFilters`: filters of many widths and highway layers (Kim et al. 2016, arXiv:1508.06615; Jozefowicz et al. 2016,
 arXiv:1602.02410), as in ELMo.
-Shapes: U words, L longest of them in characters, C size of the vector of a character, F size of that of a word.
+Shapes: U words, L longest of them in characters, C size of the vector of a character, F size of the vector of a word.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class CharacterFilters(nn.Module):
             filters: the width of windows, and the number of filters of that width.
             highways: number of highway layers (Srivastava et al. 2015, arXiv:1505.00387).
             size: F.
-            fill: the character that stands behind the end of each word. Windows of it count.
+            fill: the character after the end of each word. Windows of it count.
             activation: of the maxima, a name in `layers.linear.ACTIVATIONS`, or tanh.
         """
         super().__init__()
@@ -100,7 +100,7 @@ class CharacterFilters(nn.Module):
                     layer.bias[layer.in_features :] = -2.0
 
     def forward(self, spellings: Tensor) -> Tensor:
-        """(U, L) characters, filled up behind the words -> (U, F). The work depends on the lengths of the words."""
+        """(U, L) characters, filled up after the words -> (U, F). The work depends on the lengths of the words."""
         lengths = (spellings != self.fill).sum(1)
         order = lengths.argsort(stable=True)
         columns = (lengths + max(self.widths)).clamp(max=spellings.shape[1])  # so that windows of `fill` alone are seen

@@ -1,8 +1,8 @@
 """Gated convolutions over time, as products of unfolded windows with a matrix.
 
 Dauphin et al. 2017, "Language modeling with gated convolutional networks" (arXiv:1612.08083): a convolution to twice the
-width, one half of which gates the other (GLU).
-Departure: the windows are laid out side by side and multiplied with one matrix. In bf16 that runs on the matrix units
+width; one half gates the other (GLU).
+Departure: the windows are concatenated and multiplied with one matrix. In bf16 that runs on the matrix units
 of a CPU: 64 sequences of 32 with kernel 3, 256 wide, forward and backward on one core, take 9.8 ms, `torch.nn.Conv1d` 14.8.
 Dimensions: k kernel size.
 """

@@ -23,7 +23,7 @@ class Crf(nn.Module):
     Attributes:
         follows: (C, C), [previous tag, tag].
         begins, ends: (C,), of the first and of the last tag.
-        allowed_follows, allowed_begins, allowed_ends: bool, of the same shapes: what the scheme allows; None: everything.
+        allowed_follows, allowed_begins, allowed_ends: bool, of the same shapes, True = the scheme allows it; None: all.
     """
 
     allowed_follows: Tensor | None

@@ -19,8 +19,8 @@ from nlptools.layers.linear import Linear
 
 
 class MaskedTokenHead(nn.Module):
-    """Predicts the token at a masked position: one more layer, whose output is projected to the vocabulary with the encoder's
-    embedding matrix and the bias that stands here (see `output.Projection`).
+    """Predicts the token at a masked position: one more layer. Its output is projected to the vocabulary with the encoder's
+    embedding matrix and the bias of this head (see `output.Projection`).
     """
 
     def __init__(self, hidden_size: int, embedding_size: int, vocab_size: int, activation: str, eps: float) -> None:

@@ -23,7 +23,7 @@ def empty_weights() -> Iterator[None]:
 
 
 class _NoInitialisation(TorchFunctionMode):
-    """The functions of `torch.nn.init` return their tensor as it is."""
+    """The functions of `torch.nn.init` return their tensor unchanged."""
 
     def __torch_function__(
         self,

@@ -15,7 +15,7 @@ from nlptools.compute.kernels.linear import PackedWeight, linear
 from nlptools.errors import BundleError
 from nlptools.layers.direct import Direct
 
-# The names are those of Hugging Face configurations; "gelu_new" is the tanh approximation that GPT-2 uses.
+# The names come from Hugging Face configurations; "gelu_new" is the tanh approximation that GPT-2 uses.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "none": lambda x: x,
     "gelu_new": gelu_tanh,
@@ -32,8 +32,7 @@ def check_activation(name: Any) -> None:
 
 
 class Packable:
-    """Multiplies with a weight of which there may be a packed copy, or one in 8 bits, which is used instead
-    (`layers.quantized`)."""
+    """Multiplies with a weight, or with a packed or an 8-bit copy of it, if there is one (`layers.quantized`)."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

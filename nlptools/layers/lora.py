@@ -1,4 +1,4 @@
-"""Low-rank adapters: a linear map that stays as it is, beside the product of two small matrices that are trained.
+"""Low-rank adapters: a frozen linear map plus the product of two small matrices that are trained.
 
 Hu et al. 2021, "LoRA: low-rank adaptation of large language models" (arXiv:2106.09685), equation 3: W x + alpha / R B A x, with A
 drawn at random and B zero at first, so that training begins with the map W. As in the authors' code, A is drawn uniformly.
@@ -22,13 +22,13 @@ from nlptools.layers.linear import ACTIVATIONS, Linear
 class LowRankLinear(Linear):
     """A frozen `Linear` with an adapter.
 
-    One map here may stand for P maps of a published model, such as the maps of queries, keys and values, each of which has an
-    adapter of its own: `lora_A` (P R, E) has their matrices A one below the other, `lora_B` (D, R) their matrices B, and their
+    One map here may stand for P maps of a published model, such as the maps of queries, keys and values. Each of these has
+    its own adapter: `lora_A` (P R, E) has their matrices A one below the other, `lora_B` (D, R) their matrices B, and their
     product is block-diagonal. Departure: the parts share the mask of dropout.
     """
 
     def __init__(self, base: Linear, rows: Sequence[int], rank: int, alpha: float, dropout: float = 0.0) -> None:
-        """`base`: the map, whose weights are shared. `rows`: the number of each part, in order; their sum is D."""
+        """`base`: the map; its weights are shared. `rows`: the number of each part, in order; their sum is D."""
         with empty_weights():
             super().__init__(base.in_features, base.out_features, bias=False)
         self.weight, self.bias = base.weight, base.bias

@@ -27,7 +27,7 @@ ROWS = 64  # embeddings have a multiple of this many rows in memory, for aligned
 
 
 def padded_embedding(rows: int, size: int, padding_idx: int | None = None) -> nn.Embedding:
-    """An embedding with at least `rows` rows; a `Projection` gives those of padding no probability."""
+    """An embedding with at least `rows` rows; a `Projection` gives rows of padding no probability."""
     return nn.Embedding(-(-rows // ROWS) * ROWS, size, padding_idx)
 
 
@@ -54,7 +54,7 @@ class OutputHead(Protocol):
     ) -> tuple[Tensor, Tensor]:
         """As `log_probabilities`, with gradients; and the entropy of each distribution (N,), float32, in nats, without.
 
-        `never` (K,): tokens whose probability is set to 0.
+        `never` (K,): tokens of probability 0.
         """
 
 
@@ -160,7 +160,7 @@ class Projection(Packable):
 
 
 class LogProbabilities(OutputHeadDefaults):
-    """For models whose hidden states are log-probabilities already, (..., V): mixtures, ensembles, tables."""
+    """For models with log-probabilities (..., V) as hidden states: mixtures, ensembles, tables."""
 
     def __init__(self, vocab_size: int) -> None:
         self.vocab_size = vocab_size

@@ -67,7 +67,7 @@ def unpacked(ids: Tensor, segments: Tensor) -> tuple[Tensor, tuple[Tensor, Tenso
 
     Args:
         ids: (B, T).
-        segments: (B, T) the number of the sequence of each token, -1 in padding; the tokens of a sequence stand together.
+        segments: (B, T) the number of the sequence of each token, -1 in padding; the tokens of a sequence are neighbors.
 
     Returns:
         The rows (N, longest), and the row and column there of each real token (P,), in the order of `ids`.

@@ -1,4 +1,4 @@
-"""Schemes of positions: what a model adds to its embeddings, and how attention changes queries and keys.
+"""Schemes of positions: the vectors that a model adds to its embeddings, and how attention changes queries and keys.
 
 A new scheme is a class and a row in `POSITIONS`. Shapes: B batch, T length, D hidden size, H heads, K head size.
 """
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from nlptools.compute.kernels.rotary import rotate
 from nlptools.errors import BundleError
 
-Turn = Callable[[Tensor], Tensor]  # queries and keys (B, T, N, H, K) -> the same, as they are compared
+Turn = Callable[[Tensor], Tensor]  # queries and keys (B, T, N, H, K) -> the same, turned by their positions
 
 
 class Positions:

@@ -1,8 +1,8 @@
 """Weights of a model in 8 bits, in its linear layers and its output head (`compute.kernels.int8`).
 
-What lies between the products is computed in float32, in which they come: a step of one row then converts nothing. Embeddings
-keep their type, and what is read from them is converted; except where a model carries a state, whose type is that of the
-embedding.
+Products return float32, and everything between them is computed in float32: a step of one row then converts nothing. The
+vectors of embeddings are converted when they are read. If a model carries a state, its embeddings are float32 instead, because
+the state has their type.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def quantizable(model: Any) -> bool:
 def quantize(model: Any) -> None:
     """Let a model for inference on a CPU multiply with matrices in 8 bits.
 
-    The weights of linear layers are given up; embeddings stay as they are, also where the output head has the same matrix.
+    The weights of linear layers are dropped; embeddings keep theirs, also where the output head has the same matrix.
     """
     for module in model.modules():
         if isinstance(module, Linear):

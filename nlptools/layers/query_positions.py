@@ -48,7 +48,7 @@ def position_arrays(wanted: np.ndarray, batch_size: int, length: int) -> tuple[n
     counts = np.bincount(row, minlength=batch_size)
     size = max(1, int(counts.max()))
     order = np.argsort(row, kind="stable")
-    slots = np.empty_like(wanted)  # the number of each among those of its sequence
+    slots = np.empty_like(wanted)  # the number of each within its sequence
     slots[order] = np.arange(len(wanted)) - np.repeat(np.cumsum(counts) - counts, counts)
     flat = row * size + slots
     positions = np.zeros(batch_size * size, np.int64)

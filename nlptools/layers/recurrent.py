@@ -71,7 +71,7 @@ class RecurrentLayer(Packable, nn.Module):
     def padded(
         self, x_TBE: Tensor, hidden_BD: Tensor, cell_BD: Tensor, mask_TB: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The same, step by step, where the state stays as it is at the steps that are not in `mask_TB`."""
+        """The same, step by step; the state does not change at steps that are not in `mask_TB`."""
         gates, own_bias = self._gates(x_TBE)
         hidden_BD, out = hidden_BD.to(x_TBE.dtype), []
         for t in range(len(gates)):
@@ -92,7 +92,7 @@ class RecurrentLayer(Packable, nn.Module):
 
 
 class ProjectedLSTM(Packable, nn.Module):
-    """One LSTM layer whose hidden state is a projection (Sak et al. 2014, arXiv:1402.1128), with the parameters of PyTorch's
+    """One LSTM layer with a projection as hidden state (Sak et al. 2014, arXiv:1402.1128), with the parameters of PyTorch's
     `nn.LSTM(proj_size=P)` under their names, but one bias. Cells and hidden states stay within `limits` (ELMo's clipping).
     """
 
@@ -122,7 +122,7 @@ class ProjectedLSTM(Packable, nn.Module):
     def padded(
         self, x_TBE: Tensor, hidden_BP: Tensor, cell_BD: Tensor, mask_TB: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The same, step by step, where the state stays as it is at the steps that are not in `mask_TB`."""
+        """The same, step by step; the state does not change at steps that are not in `mask_TB`."""
         out = []
         for t in range(len(x_TBE)):
             _, hidden, cell = self(x_TBE[t : t + 1], hidden_BP, cell_BD)
@@ -135,7 +135,7 @@ class ProjectedLSTM(Packable, nn.Module):
 def side_by_side(
     lstms: Sequence[ProjectedLSTM], inputs: Sequence[Tensor], hidden: Sequence[Tensor], cell_BD: Tensor
 ) -> tuple[list[Tensor], list[Tensor], Tensor]:
-    """K LSTMs of one size on inputs (T, B / K, E) of their own -> hidden states (T, B / K, P) of each, its last one, and the
+    """K LSTMs of one size on separate inputs (T, B / K, E) -> hidden states (T, B / K, P) of each, its last one, and the
     last cells (B, D) of all, one after another, float32.
     """
     gates = [each.multiply(x, each.weight_ih_l0, each.bias_l0) for each, x in zip(lstms, inputs, strict=True)]

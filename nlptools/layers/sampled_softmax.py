@@ -1,4 +1,4 @@
-"""Sampled softmax: a loss over few tokens in place of the whole vocabulary.
+"""Sampled softmax: a loss over few tokens instead of the whole vocabulary.
 
 Jean et al. 2015, "On using very large target vocabulary for neural machine translation" (arXiv:1412.2007), with the
 log-uniform distribution over tokens in the order of their frequency that bilm-tf draws from. A loss for training only: it is

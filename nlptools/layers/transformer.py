@@ -44,7 +44,7 @@ class FeedForward(Direct, nn.Module):
         return self.down(self.inner(x))
 
     def inner(self, x: Tensor) -> Tensor:
-        """(..., D) -> (..., intermediate size): what the second map is given."""
+        """(..., D) -> (..., intermediate size): the input of the second map."""
         return self.dropout(self.up(x, self.activation))
 
 
@@ -130,7 +130,7 @@ class Block(Direct, nn.Module):
 
         Args:
             cache, mask, turn: see `SelfAttention.heads`.
-            source: what a block with `cross` attends to, as layer number `layer` of its decoder.
+            source: the source that a block with `cross` attends to, as layer number `layer` of its decoder.
             weights: gets how much each position attends to each of the source, (B, T, S).
         """
         norm, attention = self.attention_norm, self.attention

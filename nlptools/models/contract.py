@@ -20,7 +20,7 @@ C = TypeVar("C")
 
 
 class State(Protocol):
-    """What a model keeps of the tokens so far: a key/value cache, a hidden state, ..."""
+    """A model's memory of the tokens so far: a key/value cache, a hidden state, ..."""
 
     def select(self: S, rows: Tensor, width: int = 1) -> S:
         """The state of some rows of the batch (int64 indices), in that order; for beams and finished rows.
@@ -34,8 +34,8 @@ class LanguageState(State, Protocol):
     """The state of a language model."""
 
     def join(self: S, others: Sequence[S]) -> S:
-        """The state of the rows of this one, and then of those of the others, which may have read more or fewer tokens. The old
-        states may be used up.
+        """The state of the rows of this one, followed by the rows of the others, which may have read more or fewer tokens. The
+        old states may be used up.
         """
 
 
@@ -103,7 +103,7 @@ class Decoder(Protocol):
 
 
 class Layered(Protocol):
-    """A stack of layers on embeddings, of which training may freeze some, or adapt the linear maps."""
+    """Embeddings and a stack of layers. Training may freeze some layers, or adapt their linear maps."""
 
     @property
     def causal(self) -> bool:
@@ -132,7 +132,7 @@ def layer_of(name: str, num_layers: int) -> int:
 
 
 def linear_maps(module: Any) -> list[str]:
-    """See `Layered`: all but those of the output head, whose names begin with "output"."""
+    """See `Layered`: all maps except in the output head; there, names begin with "output"."""
     return [name for name, part in module.named_modules() if type(part) is Linear and not name.startswith("output")]
 
 
@@ -170,7 +170,7 @@ class LanguageModel(Decoder, Layered, Protocol):
 
     def states(self, ids: Tensor) -> Hidden:
         """(B, T) ids, padded on the right -> the hidden states of all layers, `config.num_hidden_layers` + 1. The last one
-        is that of `__call__`.
+        is the result of `__call__`.
         """
 
     def packed(self, ids: Tensor, segments: Tensor) -> Tensor:
@@ -204,7 +204,7 @@ class LanguageModelDefaults:
         return linear_maps(self)
 
     def drop_output(self) -> None:
-        """See `LanguageModel`: what is named "output", "output_matrix", ..."""
+        """See `LanguageModel`: members with names such as "output" and "output_matrix"."""
         module = cast(nn.Module, self)
         weights = (name for name, _ in module.named_parameters(recurse=False))
         for name in {*weights, *(name for name, _ in module.named_children()), *vars(self)}:
@@ -224,7 +224,7 @@ class LanguageModelDefaults:
 class SourceState(State, Protocol):
     """The state of a decoder that attends to a source."""
 
-    keeps_attention: bool  # to be set: whether calls leave their attention weights behind
+    keeps_attention: bool  # to be set: whether calls keep their attention weights
     attention: Tensor | None  # (B, T, S) of the last call, float32, each row with sum 1; for alignments and coverage
 
 
@@ -262,5 +262,5 @@ class Encoder(Layered, Protocol):
 
         `mask` (B, T), True = real; None: no row is padded. `types` (B, T): the segment of each token, 0 by default.
         `positions` (B, T): the position of each in its sequence, by default from 0 along the row. `attend` (B, 1, T, T),
-        True = attend, in place of `mask`: for several sequences in a row, which see themselves only.
+        True = attend, instead of `mask`: for several sequences in a row, which see themselves only.
         """

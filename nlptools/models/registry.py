@@ -1,7 +1,7 @@
 """The architectures: one row each, with names of classes that are imported on use.
 
-A new architecture is one file in `models/`, with its sizes and its model, and one row here. What the model offers is in
-`contract`; what commands train, load and write follows from the row.
+A new architecture is one file in `models/`, with its sizes and its model, and one row here. `contract` says what the model
+offers; commands train, load and write it by its row.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ BIDIRECTIONAL = "bidirectional"  # language.elmo.Elmo: a language model in each 
 NGRAM = "n-gram"  # language.ngram.NGrams, which needs no PyTorch: train-lm
 ENCODER_DECODER = "encoder-decoder"  # contract.EncoderDecoder: train-seq2seq
 ENCODER = "encoder"  # contract.Encoder, with any heads: pretrain-bert
-TASK_DECODER = "task-decoder"  # a language model with heads of tasks in place of its output head: finetune
+TASK_DECODER = "task-decoder"  # a language model with heads of tasks instead of its output head: finetune
 TEXT_CLASSIFIER = "text-classifier"  # trained without pretraining: finetune --scratch
 WORD_READER = "word-reader"  # LSTMs over words and the features of an ELMo, for any task: finetune --features
 WORD_TAGGER = "word-tagger"  # labels of words, trained without pretraining: finetune --task tag --scratch
@@ -109,7 +109,7 @@ def is_known(name: str) -> bool:
 
 
 def find(name: str) -> Architecture:
-    """The row of an architecture, or that of a language model with heads of tasks. Raises BundleError for an unknown name."""
+    """The row of an architecture, or of a language model with heads of tasks. Raises BundleError for an unknown name."""
     name = _EARLIER.get(name, name)
     if not is_known(name):
         from difflib import get_close_matches

@@ -11,7 +11,7 @@ from nlptools.text.vocab import Vocab
 
 
 def around(arch: str, vocab: Vocab | None, config: Mapping[str, Any]) -> Boundaries | None:
-    """The tokens around texts in a model of ours with this config.json; None: its family reads words, or texts as they are."""
+    """The tokens around texts in a model of ours with this config.json; None: its family adds none."""
     start, end = config.get("bos_token_id"), config.get("eos_token_id")
     return {
         registry.ENCODER: Boundaries.of_encoder(vocab),

@@ -46,7 +46,7 @@ def encoding(loaded: bundle.Bundle, max_length: int, threads: int) -> Encoding:
 
 
 def kept_features(model: WordReader, features: Features, backend: Backend) -> np.ndarray | None:
-    """(N, (L + 1) 2 P) float32: what a frozen ELMo computes for all rows, end to end; None if it is too large to be kept."""
+    """(N, (L + 1) 2 P) float32: the vectors of a frozen ELMo for all rows, end to end; None if it is too large to be kept."""
     assert model.elmo is not None
     width = (model.config.num_hidden_layers + 1) * 2 * model.config.elmo.hidden_size
     if 4 * width * len(features.rows.ids) > _MOST_BYTES:
@@ -80,7 +80,7 @@ def by_layer(padded_BTF: Tensor, model: WordReader) -> Tensor:
 
 
 def row_logits(model: WordReader, features: Features, backend: Backend) -> Callable[[np.ndarray], list[np.ndarray]]:
-    """A function from the numbers of rows (B,) to the logits of each row, float32: (T, K) of its T words, or those of the row."""
+    """A function from the numbers of rows (B,) to the logits of each row, float32: (T, K) of its T words, or of the row."""
     kept = None
     if model.keeps_features:  # in training: the same rows come again after the next epoch
         if model.kept is None or model.kept[0] is not features:

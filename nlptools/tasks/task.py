@@ -46,7 +46,7 @@ class Task(ABC):
         name: the task, as in `configs.tasks.TASKS`.
         options: how files are read.
         best: the measure to choose weights by, or auto.
-        unit: what the weights of a loss count.
+        unit: the unit of the weights of a loss.
         learns: the fields that `learn` sets.
         tuned: the measures that `config.json` keeps as settings of the task.
         bests: the measures that --best can name.
@@ -102,7 +102,7 @@ class Task(ABC):
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """The numbers of `measure` in a training record, that of the criterion last."""
+        """The numbers of `measure` in a training record, the criterion last."""
         chosen = self.criterion.name
         return (*(name for name in ("answers", *self.numbers) if name != chosen), chosen)
 
@@ -216,7 +216,7 @@ def for_prediction(loaded: bundle.Bundle[object], settings: Predict, files: File
         )
     check_options(name, settings)
     if settings.to == "entities" and name != "tag":
-        raise UsageError(f"--to entities goes with the task tag, not {name}")
+        raise UsageError(f"--to entities requires a model of the task tag, this one has the task {name}")
     task: Task = _class(name).from_bundle(loaded, settings, files)
     if task.head not in heads:
         raise BundleError(f"{display(str(loaded.path))}: the task is {name}, its head {task.head} is missing")

@@ -268,7 +268,7 @@ def test_what_two_tied_matrices_become(tmp_path: Path) -> None:
         assert tied.config.tie_word_embeddings and torch.equal(tied.token_embedding.weight[:50], new)
     same = {"lm_head.base_layer.weight": new, "lm_head.weight": new + 1}
     artifacts.save_tensors(path / peft.WEIGHTS, same)
-    with pytest.raises(BundleError, match=r"lm_head\.weight is there twice, with different numbers"):
+    with pytest.raises(BundleError, match=r"lm_head\.weight occurs twice, with different numbers"):
         bundle.load(path)
 
 

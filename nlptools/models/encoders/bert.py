@@ -179,14 +179,14 @@ class Bert(nn.Module):
         return top + 1 if name.startswith("pooler.") else layer_of(name, top)
 
     def linear_maps(self) -> list[str]:
-        """See `contract.Layered`: those of the blocks."""
+        """See `contract.Layered`: the maps in the blocks."""
         return [name for name in linear_maps(self) if name.startswith("blocks.")]
 
     def exported(self, ids: Tensor, mask: Tensor, types: Tensor) -> tuple[Tensor, ...]:
         """(B, T) ids, mask (True = real) and segments -> the hidden states of all layers, as `contract.Hidden.layers`.
 
         The operations do not depend on values or sizes (whether a mask is all true, which kernel is fastest), so that what is
-        traced holds for every batch and length. For a model in eval mode whose weights require gradients: those that do not
+        traced holds for every batch and length. For a model in eval mode with weights that require gradients: others
         may be packed for a kernel that only this processor has.
         """
         x = self._embedded(ids, types, torch.arange(ids.shape[1], device=ids.device))
@@ -238,7 +238,7 @@ class BertWithHeads(TaskHeads):
 
     Attributes:
         encoder: the `Bert`; "pooler" is a part of it.
-        masked: which token stands at a masked position (BERT, and ELECTRA's generator), or None.
+        masked: which token is at a masked position (BERT, and ELECTRA's generator), or None.
         next_sentence: (B, D) pooled -> (B, 2): 0 the next sentence, 1 a random one; or None.
         replaced: whether each token was replaced (ELECTRA's discriminator), or None.
         sequence, tokens, spans, choice, yes_no, mentions, crf, layer_mix, layer_concat: see `TaskHeads`.

@@ -18,7 +18,7 @@ SHARED = ("token_embedding", "position_embedding", "type_embedding", "embedding_
 
 
 class Electra(nn.Module):
-    """Both models. The discriminator owns the embeddings, so each weight is there once.
+    """Both models. The discriminator owns the embeddings, so each weight exists once.
 
     Attributes:
         generator: predicts the token at a masked position.

@@ -3,7 +3,7 @@
 With random weights every head averages the whole sequence, and masked tokens are predicted from a bag of words: the loss
 stagnates for thousands of steps, until some heads have found the tokens next to the mask. Here they look there from the start.
 Position embeddings are initialized with waves of many lengths, so that a shift is a rotation (Vaswani et al. 2017,
-arXiv:1706.03762, section 3.5), and heads of the first blocks with queries that rotate the waves to those of the previous
+arXiv:1706.03762, section 3.5), and heads of the first blocks with queries that rotate the waves to the previous
 token, the next one, and two before and after. Fixed heads of this kind do as well as learned ones in translation (Raganato et
 al. 2020, arXiv:2002.10260). Starting from structures found in trained models is called mimetic initialization (Trockman &
 Kolter 2023, arXiv:2305.09828). Only the initial weights differ: all are learned, in a BERT or ELECTRA like any other.
@@ -22,7 +22,7 @@ from nlptools.models.encoders.bert import Bert
 OFFSETS = (-1, 1, -2, 2)  # positions of the tokens that heads look at, relative to their own
 _LONGEST, _SHORTEST = 128.0, math.pi  # wave lengths, in tokens
 _STRENGTH = 2.0  # of a wave, relative to a token embedding in one dimension
-_PEAK = 16.0  # attention score of the chosen token, above that of distant tokens
+_PEAK = 16.0  # attention score of the chosen token, above the score of distant tokens
 
 
 @torch.no_grad()
@@ -30,7 +30,7 @@ def look_at_neighbors(encoder: Bert) -> None:
     """Set positions, projection, and some heads of a newly initialized encoder, see the module's docstring.
 
     A quarter of the embedding dimensions holds the waves. The offsets are assigned to the heads of the first block in turn
-    and, if it has fewer than four, to those of the next blocks; other heads, and encoders narrower than 8, do not change.
+    and, if it has fewer than four, to heads of the next blocks; other heads, and encoders narrower than 8, do not change.
     """
     config = encoder.config
     E, D, std = config.embedding_size, config.hidden_size, config.initializer_range

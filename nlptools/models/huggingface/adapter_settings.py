@@ -1,6 +1,6 @@
-"""What an adapter_config.json says of its matrices: their ranks, how they are scaled, and which modules have them.
+"""The settings in an adapter_config.json: ranks of matrices, their scaling, and the modules that have them.
 
-The file is foreign: numbers are checked, and what it says must be what the file of weights holds. Patterns in it are tried
+The file is foreign: numbers are checked, and its settings must match the file of weights. Patterns in it are tried
 only where no pattern could take long.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from nlptools.errors import BundleError, shorten
 
-_DRAWN = ("gaussian", "orthogonal", "eva")  # ways to initialize that leave the base as it is
+_DRAWN = ("gaussian", "orthogonal", "eva")  # ways to initialize that leave the base unchanged
 _REFUSED = (
     *("use_dora", "use_qalora", "use_bdlora", "lora_bias", "alpha_pattern", "trainable_token_indices"),
     *("target_parameters", "layer_replication", "alora_invocation_tokens", "monteclora_config", "arrow_config"),
@@ -65,7 +65,7 @@ def _check_names(name: str, value: Any) -> None:
 
 @dataclass(frozen=True)
 class AdapterSettings:
-    """What a checked adapter_config.json says.
+    """The settings of a checked adapter_config.json.
 
     Attributes:
         data: its content.

@@ -1,8 +1,8 @@
 """From and to the directories of Hugging Face: configurations, and names and layout of weights.
 
-Inside the package each weight has one name; the module of a family (`FolderLayout`) translates it. What no family can express is
-saved under a `model_type` of our own, "nlptools-" and the architecture, with our names. Unknown weights are an error,
-except buffers of old uploads.
+Inside the package each weight has one name; the module of a family (`FolderLayout`) translates it. A model that no
+family can express is saved with our names, and the `model_type` "nlptools-" and the architecture. Unknown weights are an
+error, except buffers of old uploads.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from nlptools.models import registry
 from nlptools.models.huggingface import checks
 
 _OURS = "nlptools-"
-_NEAREST = {  # families that are not supported, because of a layer or a scaling of their own: the nearest one that is
+_NEAREST = {  # families that are not supported, because of a special layer or scaling: the nearest one that is
     **dict.fromkeys(
         ("gemma", "gemma2", "gemma3", "gemma3_text", "phi", "phi3", "granite", "cohere", "cohere2"), "llama"
     ),
@@ -33,7 +33,7 @@ _NEAREST = {  # families that are not supported, because of a layer or a scaling
 
 
 class FolderLayout(Protocol):
-    """What a module of this package offers for a family of models."""
+    """The interface of a module of this package for a family of models."""
 
     MODEL_TYPES: tuple[str, ...]  # in config.json
 
@@ -190,7 +190,7 @@ def heads_in(arch: str, weights: Mapping[str, Tensor], config: Any, data: Mappin
 
 
 def _family(arch: str, config: Any) -> FolderLayout | None:
-    """The family in whose layout a model is saved; None: ours."""
+    """The family that has the layout for a model; None: ours."""
     families = map(_imported, registry.find(arch).huggingface)
     return next((family for family in families if family.can_express(config)), None)
 

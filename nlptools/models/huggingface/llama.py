@@ -1,6 +1,6 @@
 """Directories of LLaMA and its relatives: Mistral, Qwen2, Qwen3 (SmolLM and many others are LLaMA).
 
-Queries, keys and values have matrices of their own there, and one here; heads of tasks are stored alike. config.json is read
+Queries, keys and values have separate matrices there, and one here; heads of tasks are stored alike. config.json is read
 in both spellings, of transformers before version 5 (rope_theta, rope_scaling) and since (rope_parameters); it is written in
 the earlier one, which both read.
 """
@@ -196,7 +196,7 @@ def _positions(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _first(*values: Any) -> Any:
-    """The first value that is there."""
+    """The first value that is not None."""
     return next(value for value in values if value is not None)
 
 

@@ -208,7 +208,7 @@ def _check_positions(name: str, tensor: Tensor) -> None:
 
 
 def _names(name: str) -> list[str]:
-    """Their names for a weight of ours; ours stacks those of several names."""
+    """Their names for a weight of ours, which may stack several of theirs."""
     in_layer = re.fullmatch(r"(encoder|decoder)\.(\d+)\.(.+)\.(weight|bias)", name)
     if in_layer:
         stack, layer, part, kind = in_layer.groups()

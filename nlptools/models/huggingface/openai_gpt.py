@@ -1,4 +1,4 @@
-"""GPT directories (Radford et al. 2018). They are as those of GPT-2, with other names of embeddings and no norm at the end."""
+"""GPT directories (Radford et al. 2018). They equal GPT-2 directories, with other names of embeddings and no norm at the end."""
 
 from __future__ import annotations
 
@@ -91,5 +91,5 @@ def _renamed(weights: Mapping[str, Tensor], names: Mapping[str, str]) -> dict[st
 
 
 def _of_gpt2(architectures: Sequence[Any]) -> list[Any]:
-    """Names of classes, those of GPT replaced by those of GPT-2."""
+    """Names of classes, with GPT-2 instead of GPT."""
     return [name.replace("OpenAIGPT", "GPT2") if isinstance(name, str) else name for name in architectures]

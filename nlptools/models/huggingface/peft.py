@@ -1,7 +1,7 @@
 """Directories of low-rank adapters, as the package PEFT writes and reads them: adapter_config.json and adapter_model.safetensors.
 
-The adapters belong to the linear maps of a model of Hugging Face, the base, whose directory or name is in
-adapter_config.json; modules that are trained as a whole (heads) are saved beside them. Directories of ours also have the
+The adapters belong to the linear maps of a model of Hugging Face, the base; adapter_config.json
+has its directory or name. Modules that are trained as a whole (heads) are in the same file. Directories of ours also have the
 config.json of the model that base and adapters are together, and its tokenizer. When a directory is opened, the adapters are
 added to the weights of the base, in float32.
 """
@@ -145,7 +145,7 @@ def _modules_to_save(names: Iterable[str], prefix: str) -> list[str]:
 
 
 def _prefix(config: Mapping[str, Any]) -> str:
-    """What the names of the weights of an encoder begin with, beside the names of heads, in a model with this config.json."""
+    """The prefix of the names of an encoder's weights in a model with heads and this config.json."""
     kind = str(config.get("model_type"))
     if kind in _GPTS:
         return "transformer."
@@ -180,8 +180,8 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def base_of(path: Path) -> Path:
-    """The directory of the model that adapters are for: relative to that of the adapters, or to the working directory, or a
-    name in the local Hugging Face cache. Raises BundleError if there is none.
+    """The directory of the model that adapters are for: relative to the directory of the adapters or to the working directory,
+    or a name in the local Hugging Face cache. Raises BundleError if there is none.
     """
     name = read(path).get("base_model_name_or_path")
     if not isinstance(name, str) or not name or "\0" in name:
@@ -204,7 +204,7 @@ def home(path: Path, names: Iterable[str]) -> Path:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The config.json of a model directory; for adapters, that of the model with them. Raises BundleError."""
+    """The config.json of a model directory; for adapters, of the base with the adapters. Raises BundleError."""
     place = home(path, ["config.json"])
     config = artifacts.read_json(place / "config.json")
     if place == path:
@@ -221,7 +221,7 @@ def read_config(path: Path) -> dict[str, Any]:
 def load_weights(path: Path) -> dict[str, Tensor]:
     """The weights of a model directory, by its names; adapters are added to the weights of their base.
 
-    Adapters of an embedding that is the output matrix, too, change one of the two only: both are returned then. Every weight
+    Adapters of an embedding that is also the output matrix change one of the two only: both are returned then. Every weight
     in the file of adapters is used, or is the one of the base, or is refused.
 
     Raises:
@@ -281,8 +281,8 @@ def _check_base(path: Path, base: Path) -> None:
 
 
 def _split(tensors: Mapping[str, Tensor]) -> tuple[dict[str, tuple[Tensor, Tensor]], dict[str, Tensor]]:
-    """The matrices A (rank, in) and B (out, rank) of each module, and the weights that stand for themselves, among them those
-    of modules that have matrices as well. Raises BundleError.
+    """The matrices A (rank, in) and B (out, rank) of each module, and the weights that stand for themselves, among them weights
+    of modules that also have matrices. Raises BundleError.
     """
     from nlptools.models.huggingface import checks
 
@@ -301,7 +301,7 @@ def _split(tensors: Mapping[str, Tensor]) -> tuple[dict[str, tuple[Tensor, Tenso
         elif ".lora_" in name:
             raise BundleError(f"{shorten(name, 200)} is not supported")
         elif name in whole and not checks.are_equal(whole[name], tensor):
-            raise BundleError(f"{shorten(name, 200)} is there twice, with different numbers")
+            raise BundleError(f"{shorten(name, 200)} occurs twice, with different numbers")
         else:
             whole[name] = tensor
     for module, pair in low.items():
@@ -335,10 +335,10 @@ class _Weights:
     def replace(
         self, whole: Mapping[str, Tensor], settings: adapter_settings.AdapterSettings, tied: tuple[str, str] | None
     ) -> dict[str, Tensor]:
-        """Put these weights in the place of those of the base; returns them by the names here.
+        """Replace weights of the base; returns the new ones by the names here.
 
         Two tied matrices are replaced together, unless one of them is trained apart from the other. Raises BundleError for a
-        weight that is there under two names.
+        weight that has two names.
         """
         from nlptools.models.huggingface import checks
 
@@ -346,7 +346,7 @@ class _Weights:
         for name, tensor in whole.items():
             place = self.place(name) or name
             if place in placed and not checks.are_equal(placed[place], tensor):
-                raise BundleError(f"{shorten(name, 200)} is there twice, with different numbers")
+                raise BundleError(f"{shorten(name, 200)} occurs twice, with different numbers")
             placed[place] = tensor
         for place, tensor in placed.items():
             both = tied is not None and place in tied and not set(tied) <= placed.keys()
@@ -376,7 +376,7 @@ class _Weights:
         self.tensors[place] = weight.float() + product
 
     def encoder(self) -> list[str]:
-        """The names of all weights but those of heads."""
+        """The names of all weights except heads."""
         return [name for name in self.tensors if name.startswith(self.prefix)] or list(self.tensors)
 
     def with_heads(self, placed: Iterable[str], encoder: Sequence[str]) -> dict[str, Tensor]:

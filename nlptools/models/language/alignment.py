@@ -1,14 +1,14 @@
-"""Two models with vocabularies of their own over one set of tokens; for mixtures.
+"""Maps the vocabulary of one model to the tokens of another; for mixtures.
 
-A mixture reads and predicts the tokens of its main model. Each other part takes part with its own probabilities of these:
+A mixture reads and predicts the tokens of its main model. Each other part contributes its own probabilities of these tokens:
 
-* A token that both have, spelled alike, has the part's probability of it. The ends of text, and the unknown tokens, belong
-  together whatever their names are.
-* The tokens that the part lacks are its unknown token. They and the main model's unknown token share its probability evenly.
-* The tokens that the main model lacks are the main model's unknown token, which gets their probabilities, too.
+* A token with the same spelling in both keeps the part's probability. The two end-of-text tokens correspond, whatever their
+  names, and so do the two unknown tokens.
+* Tokens that the part lacks are read as its unknown token. They and the main model's unknown token share its probability evenly.
+* Tokens that the main model lacks add their probabilities to its unknown token.
 
-So the probabilities of a part still sum to 1, and perplexities are those of a model with the main vocabulary. The probability of
-the part's tokens is lost where the main model has no unknown token, as models of bytes.
+The probabilities of a part still sum to 1, and perplexities are comparable with any model of the main vocabulary. If the main
+model has no unknown token (models of bytes), the probability of the part's other tokens is lost.
 Shapes: V tokens of the main model, X other tokens of the part. Nothing here needs PyTorch.
 """
 
@@ -28,10 +28,10 @@ class Tokens:
     """The tokens of a model.
 
     Attributes:
-        vocab: those of the tokenizer.
+        vocab: of the tokenizer.
         size: of the model's distribution, which may have more.
         eos: the end of the text.
-        start: stands before a text.
+        start: the token before a text.
         never: tokens that have no probability.
     """
 
@@ -44,13 +44,13 @@ class Tokens:
 
 @dataclass(frozen=True, eq=False)
 class TokenAlignment:
-    """The tokens of a part, in terms of those of the main model.
+    """A map from the tokens of the main model to the tokens of a part.
 
     Attributes:
         ids: (V,) int64, the part's token for each main one.
         sharing: (V,) int64, how many main tokens share the probability of that token evenly; 0: this one gets none of it.
         unknown: the main model's unknown token; None: it has none.
-        others: (X,) int64, tokens of the part whose probability the unknown token gets.
+        others: (X,) int64, tokens of the part that add their probability to the unknown token.
         lacking: number of main tokens that the part lacks.
     """
 
@@ -62,7 +62,7 @@ class TokenAlignment:
 
     @classmethod
     def identity(cls, tokens: Tokens) -> TokenAlignment:
-        """The main model as a part of its own."""
+        """The main model as a part of the mixture."""
         ids, nothing = np.arange(tokens.size), np.zeros(0, np.int64)
         return cls(ids, np.ones_like(ids), tokens.vocab.unk, nothing, 0)
 
@@ -86,7 +86,7 @@ class TokenAlignment:
 
 
 def align(main: Tokens, part: Tokens) -> TokenAlignment:
-    """The tokens of `part` in terms of those of `main`."""
+    """The map from the tokens of `main` to the tokens of `part`."""
     unknown, theirs = main.vocab.unk, part.vocab.unk
     roles = {main.eos: part.eos, **({} if unknown is None or theirs is None else {unknown: theirs})}
     taken = {part.eos, theirs, *part.never}

@@ -11,7 +11,7 @@
 
 A line holds the log10 probability, the words with spaces between them, and the log10 back-off weight, which the longest
 n-grams do not have and others may leave out. Files of KenLM, SRILM and IRSTLM are read, with any number of spaces, tabs and
-blank lines; what is written is as KenLM writes it, sorted by words. Words end at white space of ASCII alone: a no-break space
+blank lines. Files are written as KenLM writes them, sorted by words. Words end at white space of ASCII alone: a no-break space
 or an ideographic one belongs to its word.
 """
 
@@ -132,7 +132,7 @@ class _Reader:
             added += _add_contexts(sections)
         for n, level in enumerate(model.levels, 1):
             if (np.diff(level.keys) == 0).any():
-                raise DataError(f"a {n}-gram is there twice", path=self._path)
+                raise DataError(f"a {n}-gram occurs twice", path=self._path)
         if added:
             messages.warn(
                 f"{self._path}: {added:,} n-grams that begin longer ones are missing; their probabilities follow"
@@ -211,7 +211,7 @@ class _Reader:
         rows: dict[bytes, tuple[float, float]] = {}
         for log_prob, (word,), backoff in self._rows(1, count):
             if word in rows:
-                raise self._refuse("a word is there twice")
+                raise self._refuse("a word occurs twice")
             rows[word] = log_prob, backoff
             self._check(word)
         special = [word.encode() for word in SPECIAL]

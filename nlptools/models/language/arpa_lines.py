@@ -116,7 +116,7 @@ def _table(texts: Sequence[bytes]) -> NDArray[Any]:
 
 
 def _heads(separator: bytes) -> NDArray[Any]:
-    """What a number begins with, by its whole part: with the sign for 0 to 99, without from 100 on."""
+    """The beginnings of numbers, by their whole part: with a sign for 0 to 99, without one from 100 on."""
     return _table([b"%b%b%d" % (separator, sign, whole) for sign in (b"-", b"") for whole in range(100)])
 
 

@@ -1,13 +1,13 @@
 """A convolutional language model: gated convolutions over the tokens so far.
 
 Dauphin et al. 2017, "Language modeling with gated convolutional networks" (arXiv:1612.08083): each layer sees its last k
-inputs, so that L layers see 1 + L (k - 1) tokens. Zeros stand before the first token.
+inputs, so that L layers see 1 + L (k - 1) tokens. The first token has zeros before it.
 Departures: a residual sum around every layer, scaled by sqrt(1/2), and weights drawn so that variances are kept, as in Gehring et
-al. 2017 (arXiv:1705.03122), in place of weight normalization and of bottlenecks. The output is tied to the embedding.
+al. 2017 (arXiv:1705.03122), instead of weight normalization and of bottlenecks. The output is tied to the embedding.
 
 It trains on text in order, the last inputs of each layer carried from batch to batch: they are few, and with them every token
 has all of its context, in training and in scoring, however the text is cut. In windows in random order, the first
-tokens of each would see zeros in place of the text before them.
+tokens of each would see zeros instead of the text before them.
 Shapes: B batch, T length, D hidden, L layers, V vocabulary, k kernel size.
 """
 

@@ -151,14 +151,14 @@ class Elmo(nn.Module):
             self.output_bias.zero_()
 
     def layers(self, spellings: Tensor, inverse: Tensor, lengths: Tensor) -> Tensor:
-        """The representations of words in their texts: (L + 1, B, T, 2 P). Those behind the end of a text are 0.
+        """The representations of words in their texts: (L + 1, B, T, 2 P), 0 after the end of a text.
 
-        Layer 0 is the vector of the word alone, twice, as AllenNLP has it; in the others the forward state stands before the
-        backward state. Each text begins with a new state, between its boundaries, which are not in the result.
+        Layer 0 is the vector of the word alone, twice, as AllenNLP has it; in the others the forward state comes before the
+        backward state. Each text begins with a new state. The model also reads its boundaries; the result leaves them out.
 
         Args:
             spellings: (U, C) the different words, see `text.byte_spelling.spell`.
-            inverse: (B, T) the number of each word among them; any number behind the end of a text.
+            inverse: (B, T) the number of each word among them; any number after the end of a text.
             lengths: (B,) words of each text.
         """
         marks = torch.from_numpy(byte_spelling.boundaries()).to(inverse.device)
@@ -167,7 +167,7 @@ class Elmo(nn.Module):
     def in_context(
         self, vectors: Tensor, inverse: Tensor, lengths: Tensor, states: list[RecurrentState] | None = None
     ) -> Tensor:
-        """As `layers`, from the vectors (U, P) of the different words, those of the begin and the end of a text last.
+        """As `layers`, from the vectors (U, P) of the different words; the last two are for the begin and the end of a text.
 
         `states`: see `read`.
         """
@@ -186,14 +186,14 @@ class Elmo(nn.Module):
         lengths_B: Tensor,
         states: list[RecurrentState] | None = None,
     ) -> Reading:
-        """The states of both directions after each word, boundaries included; anything behind the ends of the texts.
+        """The states of both directions after each word, boundaries included; undefined after the ends of the texts.
 
         Args:
             vectors_UP: of different words.
             places_BT: the number of each word among them.
             lengths_B: words of each text.
-            states: of both directions before the texts, replaced by those after them, for texts of the same length; None:
-                new ones.
+            states: of both directions before the texts, for texts of the same length; replaced by the states after them.
+                None: new ones.
         """
         backwards = reversal(lengths_B, places_BT.shape[1])
         before = self.start(len(places_BT), vectors_UP) if states is None else states
@@ -211,7 +211,7 @@ class Elmo(nn.Module):
 
 
 def reversal(lengths_B: Tensor, length: int) -> Tensor:
-    """(B, T) the positions of texts from their ends on; positions behind the ends stay."""
+    """(B, T) the positions of texts in reverse order; positions after the ends stay."""
     steps = torch.arange(length, device=lengths_B.device)
     return torch.where(steps < lengths_B[:, None], lengths_B[:, None] - 1 - steps, steps)
 
@@ -263,7 +263,7 @@ class _Direction(nn.Module):
         return outputs, RecurrentState(torch.stack(hidden), torch.stack(cells))
 
     def after(self, i: int, x: Tensor, fed: Tensor) -> Tensor:
-        """The output of layer `i` from that of its LSTM, and the input of that."""
+        """The output of layer `i`, given the output `x` and the input `fed` of its LSTM."""
         x = x if self.norms is None else self.norms[i](x)
         return x + fed if self.skip and i else x
 
@@ -292,7 +292,7 @@ class Half(LanguageModelDefaults, nn.Module):
     """One direction of an `Elmo`, a language model over the numbers of words, for text in the order of the direction.
 
     It fulfils `contract.LanguageModel`, but words are read as their spellings, so there is no `token_embedding`. `spellings`
-    (N, C) are those of the words, the vocabulary first; see `spelled_vocabulary`.
+    (N, C): of the words, the vocabulary first; see `spelled_vocabulary`.
     """
 
     streams = True
@@ -363,8 +363,8 @@ class Half(LanguageModelDefaults, nn.Module):
 
 
 def spelled_vocabulary(tokens: Sequence[str], eos: int, direction: int) -> Tensor:
-    """(V, C) int16: the spellings of the tokens of a vocabulary. The end-of-text token, which also stands before a text, is the
-    boundary of the text where the direction begins.
+    """(V, C) int16: the spellings of the tokens of a vocabulary. The end-of-text token, which is also read before a text, has
+    the spelling of the boundary at which the direction begins.
     """
     spelled = byte_spelling.spell(tokens)
     spelled[eos] = byte_spelling.boundaries()[direction]

@@ -1,6 +1,6 @@
 """A feed-forward language model: the next token, given the embeddings of the last few.
 
-Bengio et al. 2003, "A neural probabilistic language model" (JMLR 3): the embeddings of the last n - 1 tokens side by side, a
+Bengio et al. 2003, "A neural probabilistic language model" (JMLR 3): the embeddings of the last n - 1 tokens, concatenated, a
 hidden layer with tanh, and optionally direct connections past it. With more than one layer it is the modern form of Sun & Iyyer
 2021, "Revisiting simple neural probabilistic language models" (arXiv:2104.03474): the first layer is linear, residual layers with
 norms follow, and the mean of the embeddings before those n - 1 tokens is one more input.
@@ -41,8 +41,8 @@ class FeedForwardLMConfig:
     vocab_size: int
     hidden_size: int  # also of the embeddings
     num_hidden_layers: int
-    local_tokens: int = 4  # k, whose embeddings stand side by side
-    far_tokens: int = 0  # F, before those, whose embeddings are averaged
+    local_tokens: int = 4  # k; their embeddings are concatenated
+    far_tokens: int = 0  # F, before the local ones; their embeddings are averaged
     direct: bool = False  # direct connections past the hidden layer
     intermediate_size: int = 0  # of the layers after the first; 0: four times the hidden size
     activation: str = "gelu_new"
@@ -66,7 +66,7 @@ class FeedForwardLMConfig:
         if options.order < 2:
             raise UsageError(f"--order {options.order} leaves no context, expected 2 or more")
         if options.direct and options.layers > 1:
-            raise UsageError(f"--direct goes with --layers 1, not {options.layers}")
+            raise UsageError(f"--direct requires --layers 1, not {options.layers}")
         return cls(
             vocab_size,
             options.hidden,
@@ -98,7 +98,7 @@ class FeedForwardLMState(NamedTuple):
         return FeedForwardLMState(torch.cat([self.ids, *(other.ids for other in others)]))
 
     def detach(self) -> FeedForwardLMState:
-        """The same state in memory of its own: ids have no graph."""
+        """A copy of the state: ids have no graph."""
         return FeedForwardLMState(self.ids.contiguous())
 
 
@@ -140,7 +140,7 @@ class FeedForwardLM(LanguageModelDefaults, nn.Module):
 
     @torch.no_grad()
     def initialize(self) -> None:
-        """Normal weights that keep variances, those of residual layers divided by the root of their number; no biases."""
+        """Normal weights that keep variances, divided by the root of the number of residual layers in these; biases 0."""
         for name, parameter in self.named_parameters():
             if parameter.dim() < 2:
                 parameter.fill_(1.0 if name.endswith("norm.weight") else 0.0)

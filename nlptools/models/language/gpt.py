@@ -104,13 +104,13 @@ class GPTState:
         return GPTState(cache, torch.cat(padding))
 
     def ragged(self, T: int) -> Ragged | None:
-        """What the last T positions attend to where rows are padded, on a CPU; None: as the cache says."""
+        """The positions that the last T ones attend to where rows are padded, on a CPU; None: see the mask of the cache."""
         if self.padding is None or self.cache.width > 1 or not self.padding.is_cpu or torch.compiler.is_compiling():
             return None
         return Ragged.of((self.cache.length - self.padding).tolist(), T)
 
     def _one_by_one(self) -> GPTState:
-        """This state, each hypothesis with slots of its own."""
+        """This state, with separate slots for each hypothesis."""
         if self.cache.width == 1:
             return self
         return self.select(torch.arange(self.cache.inputs * self.cache.width, device=self.cache.device))
@@ -219,7 +219,7 @@ class GPT(LanguageModelDefaults, nn.Module):
         return hidden
 
     def states(self, ids: Tensor) -> Hidden:
-        """See `contract.LanguageModel`; the last layer is behind the norm."""
+        """See `contract.LanguageModel`; the last layer is the output of the norm."""
         T = ids.shape[1]
         if self.max_context < T:
             raise DataError(f"{T} tokens are more than the model's context of {self.max_context}")

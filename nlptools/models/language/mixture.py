@@ -1,6 +1,6 @@
 """Linear interpolation of language models of any kind: at each position, the weighted mean of their distributions.
 
-Jelinek & Mercer 1980. The parts may have vocabularies of their own, see `alignment`; the mixture has that of the first.
+Jelinek & Mercer 1980. The parts may have different vocabularies, see `alignment`; the mixture has the vocabulary of the first.
 Shapes: B batch, T length, D hidden, N positions, V vocabulary, K parts.
 """
 
@@ -19,7 +19,7 @@ from nlptools.layers.output import Measure, OutputHead, OutputHeadDefaults
 from nlptools.models.contract import LanguageModel, LanguageModelDefaults
 from nlptools.models.language.alignment import TokenAlignment
 
-LARGEST = 1 << 24  # words of an n-gram model, whose ids have to be exact in float32
+LARGEST = 1 << 24  # words of an n-gram model: ids have to be exact in float32
 _ROWS = 64  # whole distributions that are computed at a time
 
 
@@ -70,7 +70,7 @@ class AlignedHead(OutputHeadDefaults, nn.Module):
 
 
 class MixtureHead(OutputHeadDefaults, nn.Module):
-    """The weighted mean of distributions. A hidden state is that of all parts side by side, float32."""
+    """The weighted mean of distributions. A hidden state is the concatenation of the hidden states of all parts, float32."""
 
     def __init__(
         self, heads: Sequence[AlignedHead], widths: Sequence[int], dtype: Sequence[torch.dtype | None]
@@ -101,7 +101,7 @@ class MixtureHead(OutputHeadDefaults, nn.Module):
         return torch.stack(columns, 1)
 
     def interpolated(self, parts_NK: Tensor) -> Tensor:
-        """(N, K) log-probabilities by the parts -> (N,) those of the mixture."""
+        """(N, K) log-probabilities by the parts -> (N,) by the mixture."""
         return (parts_NK + torch.tensor(self.weights, device=parts_NK.device).log()).logsumexp(1)
 
     def logits(self, hidden: Tensor) -> Tensor:

@@ -1,11 +1,11 @@
 """N-gram language models with back-off: tables of log10 probabilities, looked up a corpus at a time.
 
-Katz's scheme, as in ARPA files: the probability of a word is that of the longest n-gram in the table that ends with it, times
+Katz's scheme, as in ARPA files: the probability of a word comes from the longest n-gram in the table that ends with it, times
 the back-off weights of the longer contexts. Interpolated models are written in the same form. Nothing here needs PyTorch.
 
 The n-grams of one length are sorted by their words. The place of an n-gram in its table is its index; its key is the index of
 its first n - 1 words, times the size of the vocabulary, plus its last word. So one sorted array of integers holds a level of
-the tree of n-grams, and its children stand side by side.
+the tree of n-grams, and the children of a node are neighbors in it.
 Shapes: V words of the vocabulary, G n-grams of one length, T tokens.
 """
 
@@ -137,7 +137,7 @@ class NGrams:
         return out
 
     def mapped(self) -> NGrams:
-        """The model for look-ups: tables in files mapped into memory, others as they are."""
+        """The model for look-ups: tables in files are mapped into memory, others stay."""
         if not any(isinstance(level.keys, Column) for level in self.levels):
             return self
         arrays = ((level.keys, level.log_probs, level.backoffs) for level in self.levels)
@@ -192,8 +192,8 @@ class NGrams:
         """Look up the n-grams of 2, 3, ... words that end at the tokens of a text (T,), see `score`.
 
         Yields:
-            the places of the tokens whose context is in the table, the indices of the contexts, the indices of the n-grams, and
-            their log10 probabilities; -1 and 0 where the table has none.
+            the places of the tokens with a context in the table, the indices of the contexts, the indices of the n-grams, and
+            their log10 probabilities; -1 and 0 for an n-gram that is not in the table.
         """
         known, index = (
             np.arange(len(ids)),
@@ -220,7 +220,7 @@ class NGrams:
         return found
 
     def next_words(self, ids: Sequence[int]) -> Floats:
-        """The distribution of the word after `ids`: (V,) log10 probabilities; that of <s> is -inf."""
+        """The distribution of the word after `ids`: (V,) log10 probabilities; -inf for <s>."""
         out: Floats = self.levels[0].log_probs.copy()
         V = self.vocab_size
         for level, below, index in zip(self.levels[1:], self.levels, self.context(ids), strict=False):

@@ -87,7 +87,7 @@ class NGramMixture:
         return np.stack([part.score(words).log_probs for part in self.parts], 1).astype(np.float64)
 
     def score(self, words: NDArray[np.int64]) -> Matches:
-        """See `NGrams.score`; the lengths are those of the part that matches most words."""
+        """See `NGrams.score`; the lengths come from the part that matches most words."""
         matches = [part.score(words) for part in self.parts]
         log_probs = np.stack([each.log_probs for each in matches], 1).astype(np.float64)
         mixed = interpolated(log_probs * _LN10, self.weights) / _LN10

@@ -37,7 +37,7 @@ class RecurrentConfig:
     vocab_size: int
     hidden_size: int  # of the last layer
     num_hidden_layers: int
-    hidden_dropout: float = 0.0  # of the outputs, and of the other non-recurrent connections unless the next two say so
+    hidden_dropout: float = 0.0  # of the outputs; default of the next two
     input_dropout: float | None = None  # of the embeddings
     layer_dropout: float | None = None  # between layers
     locked_dropout: bool = False  # the same elements at all steps
@@ -47,7 +47,7 @@ class RecurrentConfig:
     change_penalty: float | int = 0.0  # times the mean square of their change from step to step, before dropout
     embedding_size: int = 0  # 0: as the hidden size
     intermediate_size: int = 0  # of all layers but the last; 0: as the hidden size
-    tied: bool = True  # the output matrix is that of the embedding
+    tied: bool = True  # the output matrix is the embedding
     output_bias: bool = False
     adaptive_cutoffs: tuple[int, ...] = ()  # first tokens of the clusters of an adaptive softmax
     first_state: bool = False  # the state before the first token is learned
@@ -66,13 +66,13 @@ class RecurrentConfig:
         object.__setattr__(self, "adaptive_cutoffs", self._checked_cutoffs())
         if self.tied and self.embedding_size != self.hidden_size:
             raise BundleError(
-                f"tied embeddings of size {self.embedding_size} do not go with outputs of size {self.hidden_size}"
+                f"tied embeddings of size {self.embedding_size}, expected the size of the outputs, {self.hidden_size}"
             )
 
     def _checked_cutoffs(self) -> tuple[int, ...]:
         cutoffs = checked_cutoffs(self.adaptive_cutoffs, self.vocab_size)
         if cutoffs and self.tied:
-            raise BundleError("an adaptive softmax has matrices of its own: tied must be false")
+            raise BundleError("an adaptive softmax has its own matrices: tied must be false")
         return cutoffs
 
     @classmethod

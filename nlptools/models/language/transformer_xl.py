@@ -1,8 +1,8 @@
-"""Transformer-XL: a causal Transformer whose layers also see a memory of earlier text.
+"""Transformer-XL: a causal Transformer with layers that also see a memory of earlier text.
 
 Dai et al. 2019, "Transformer-XL: attentive language models beyond a fixed-length context" (arXiv:1901.02860): text is read
 segment after segment. The inputs of each layer at the last `memory_length` positions are kept, without gradient, and the next
-segment attends to them as well. Attention depends on the distance of positions, so a memory has no positions of its own.
+segment also attends to them. Attention depends on the distance of positions, so a memory needs no positions.
 Blocks with ReLU and the norm after each residual sum, output tied to the embedding, which is scaled by sqrt(D), as the authors'
 code has them. An adaptive softmax is not tied. `pre_norm`, which their code has too, puts the norms before the layers: that
 learns faster and at higher rates. Departure: another norm then follows the last block, as in GPT-2.
@@ -274,7 +274,7 @@ class TransformerXL(LanguageModelDefaults, nn.Module):
         return self.blocks
 
     def _normed(self, block: Any, inputs: Tensor) -> Tensor:
-        """What a block attends to, given its inputs."""
+        """The inputs of a block as its attention sees them."""
         normed: Tensor = block.attention_norm(inputs) if self.config.pre_norm else inputs
         return normed
 

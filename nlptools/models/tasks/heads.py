@@ -55,9 +55,9 @@ class TaskHeads(nn.Module):
         tokens: labels of each token, or None.
         spans: whether each token begins, and whether it ends, an answer; or None.
         choice: how well a sequence fits, to be compared with others; or None.
-        yes_no: beside "spans", whether the answer is a span, yes or no, of the token that stands for no answer; or None.
+        yes_no: in addition to "spans", whether the answer is a span, yes or no, of the token that stands for no answer; or None.
         mentions: which name a pronoun means, of the vectors of all three; or None.
-        crf: how well labels of neighbouring tokens go together, beside "tokens"; or None.
+        crf: scores of successive labels, in addition to "tokens"; or None.
         layer_mix: the heads see a weighted sum of all layers; or None.
         layer_concat: they see a linear map of several layers side by side; or None.
     """
@@ -125,7 +125,7 @@ class TaskHeads(nn.Module):
         return hidden[rows, mask.sum(1) - 1][:, None]
 
     def put_together(self, states: Sequence[Tensor], which: Layers) -> Tensor:
-        """(..., D) of each layer -> (..., D): what the heads see of the layers `which`. Raises UsageError."""
+        """(..., D) of each layer -> (..., D): the combination of the layers `which` that the heads see. Raises UsageError."""
         seen = states if self.layer_mix is not None else states[which.begin : which.end]
         if any(state.shape[-1] != self.config.hidden_size for state in seen):
             raise UsageError("--layers: one of these layers has another size than the last one")
@@ -144,7 +144,7 @@ class TaskHeads(nn.Module):
 
         "sequence": (B, K); "choice": (B,), both of the first position, where the token has to be that stands for its row;
         "tokens": (B, T, K); "spans": (B, T, 2), begin and end,
-        or (B, T, 5) with a head "yes_no", whose three count at the token for no answer; "mentions": (B, 3) with `spans`
+        or (B, T, 5) with a head "yes_no", three scores that count at the token for no answer; "mentions": (B, 3) with `spans`
         (B, 3, 2), the first and last position of each in its row, or in (N, D) hidden states of all rows end to end.
         """
         if head == "tokens":

@@ -42,7 +42,7 @@ class TextClassifierConfig:
 
     Attributes:
         texts: 1, or 2 for pairs.
-        num_ngrams: rows of n-grams besides those of words (bag).
+        num_ngrams: rows of n-grams, in addition to the words (bag).
         buckets: the number that n-grams are hashed into (bag).
     """
 
@@ -109,7 +109,7 @@ class TextClassifier(nn.Module):
         size = config.embedding_size
         if self.is_bag:
             self.register_buffer("buckets", torch.zeros(config.num_ngrams, dtype=torch.int64))
-            self.token_embedding.weight.requires_grad_(False)  # its rows learn by a way of their own
+            self.token_embedding.weight.requires_grad_(False)  # its rows have a separate optimizer
         else:
             self.body = _BODIES.get(config.arch, RecurrentClassifier)(config)
             size = self.body.size
@@ -117,7 +117,7 @@ class TextClassifier(nn.Module):
 
     @torch.no_grad()
     def initialize(self) -> None:
-        """Draw the weights: those of words uniform within 1/E (bag) or 0.02, those of layers as PyTorch has them."""
+        """Draw the weights: words uniform within 1/E (bag) or 0.02, layers as PyTorch does."""
         draw_as_pytorch(self)
         weight = self.token_embedding.weight
         # small, so that learning from few texts outweighs the initial values (Kim 2014 uses 0.25)

@@ -1,4 +1,4 @@
-"""Words as vectors: a table, beside the spelling of each word.
+"""Words as vectors: the vector of each word in a table, and a vector of its spelling.
 
 Of the words that occur once in training, only those without a pretrained vector are sometimes read as unknown: an unknown
 word never has one. Words of a vector file that training lacks keep their vectors.
@@ -26,7 +26,7 @@ class WordInput(nn.Module):
         words: vectors of the words of training.
         more_words: fixed vectors of other words, or None.
         letters, spelling: vectors of characters, and of the spelling of a word; or None.
-        input_size: of the vector of a word beside that of its spelling.
+        input_size: of the two vectors together.
     """
 
     def __init__(self, config: Any) -> None:

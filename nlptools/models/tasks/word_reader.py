@@ -1,10 +1,10 @@
 """Bidirectional LSTMs over words, with or without the features of an ELMo, and a head for any task.
 
-Peters et al. 2018 (arXiv:1802.05365), section 3.3: the vector of each word, beside that of its spelling and a learned mix of
-the layers of an ELMo, is the input of the layers of a task; another mix may stand beside their output. The row of a task
-reads `[CLS] words [SEP] words [SEP]`; the ELMo reads each stretch of words as a text of its own. The head for whole rows sees
+Peters et al. 2018 (arXiv:1802.05365), section 3.3: the LSTMs of a task read the vector of each word, the vector of its
+spelling and a learned mix of the layers of an ELMo, concatenated; another mix may be concatenated to their output. A row is
+`[CLS] words [SEP] words [SEP]`; the ELMo reads each stretch of words as a separate text. The head for whole rows sees
 the maximum of each dimension over the row (Conneau et al. 2017, arXiv:1705.02364).
-Departure: one network for all tasks, where the paper takes the best published one of each.
+Departure: one network for all tasks; the paper takes the best published network of each task.
 Shapes: B batch, T length, U different words of a batch, L layers of the ELMo, P its projection, D output, E word vector.
 """
 
@@ -46,7 +46,7 @@ class WordReaderConfig:
         vocab_size, trained, rare, characters, character_hidden, alphabet, unk: see `word_tagger.WordTaggerConfig`.
         state_size: of an LSTM in each direction.
         heads: of `TaskHeads`.
-        features: where the ELMo's are: at the input of the LSTMs, beside their output, both or none.
+        features: where the ELMo's vectors go: to the input of the LSTMs, to their output, both or none.
         layers: which layers of the ELMo, as --layers has them.
         elmo: its sizes, of an `ElmoConfig`; None without features.
         elmo_lowercase: whether it reads words in lower case.
@@ -130,9 +130,9 @@ class WordReader(TaskHeads):
     Attributes:
         lexicon: the words that `ids` number; set before use.
         elmo: or None.
-        layer_mix, output_mix: the learned mixes at the input and beside the output, or None.
-        keeps_features: whether the result of `features` is kept for rows that are read again; so in training.
-        kept: rows, and what is kept for them; see `tasks.readers`.
+        layer_mix, output_mix: the learned mixes for the input and the output, or None.
+        keeps_features: whether to keep the result of `features` for rows that are read again (in training).
+        kept: rows, and their features; see `tasks.readers`.
     """
 
     runs_in_16_bits = False
@@ -174,7 +174,7 @@ class WordReader(TaskHeads):
             self.elmo.initialize()
 
     def train(self, mode: bool = True) -> WordReader:
-        """As PyTorch's; a frozen ELMo is without dropout in training, too."""
+        """As PyTorch's; a frozen ELMo has no dropout in training either."""
         super().train(mode)
         if self.elmo is not None and not any(weight.requires_grad for weight in self.elmo.parameters()):
             self.elmo.eval()

@@ -1,8 +1,8 @@
 """Taggers of words that are trained from nothing, or from word vectors.
 
-The input of each word is its vector beside one of its spelling (`layers.characters`); then come layers that read the
-sentence in both directions (`layers.sentence`), a linear map to the labels, and optionally a conditional random field. With
-an LSTM these are the models of Lample et al. 2016 (N16-1030) and Ma & Hovy 2016 (P16-1101).
+The input of each word is its vector and a vector of its spelling (`layers.characters`), concatenated. Layers read
+the sentence in both directions (`layers.sentence`); a linear map to the labels follows, and optionally a conditional random
+field. With an LSTM these are the models of Lample et al. 2016 (N16-1030) and Ma & Hovy 2016 (P16-1101).
 The vectors of a word and of its spelling are computed once for each different word of a batch, and then put into its places.
 Departures: dropout drops the same elements for all words of a sentence, as in Reimers & Gurevych 2017 (D17-1035); see also
 `tasks.word_input`.
@@ -130,7 +130,7 @@ class WordTagger(WordInput):
         Args:
             words: (U,) their numbers.
             letters: (U, L) their characters, padded on the right; without characters any (U, L).
-            places: (B, T), which of the U words stands where, any in padding.
+            places: (B, T), the number of each among the U words, any in padding.
             mask: (B, T) True = real, padded on the right.
         """
         states = self.body.states(self.spelled_vectors(words, letters)[places], mask)

@@ -5,7 +5,7 @@ convolution and gated linear unit, residual sums scaled by sqrt(1/2), weights dr
 Departures: no weight normalization; with weights drawn as in the paper and AdamW, stacks of 8 and 8 layers train without.
 The gradient of the encoder is not divided by the number of attentions: Adam does not see the scale of a gradient. The
 output matrix is the target embedding (Press & Wolf 2017). A sum over the source is scaled by the square root of the row's
-own length, padding left out. Before the first target token stands a zero embedding, plus its position.
+own length, padding left out. The first target token has a zero embedding before it, plus its position.
 The same keys and values serve all layers and are computed once per source, with all factors in them.
 Shapes: B sources, R target rows (B * width), T target length, S source length, E embedding, D hidden, V vocabulary, k kernel
 size.
@@ -67,7 +67,7 @@ class ConvolutionTranslatorConfig(Vocabularies):
 
 
 class ConvolutionalMemory(NamedTuple):
-    """What the decoder attends to."""
+    """The source as the decoder attends to it."""
 
     keys: Tensor  # (B, S, E)
     values: Tensor  # (B, S, E)
@@ -80,7 +80,7 @@ class ConvolutionState:
     def __init__(self, source: ConvolutionalMemory, inputs: list[Tensor], width: int = 1) -> None:
         self.source = source
         self.inputs = inputs  # of each layer the last k - 1, (R, k - 1, D); zeros where nothing came before
-        self.width = width  # rows of one source: they stand together
+        self.width = width  # rows of one source, which are neighbors
         self.size = 0  # places filled
         self.keeps_attention = False
         self.attention: Tensor | None = None  # (R, T, S)

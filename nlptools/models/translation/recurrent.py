@@ -3,8 +3,8 @@
 Bahdanau, Cho & Bengio 2015 (arXiv:1409.0473): the last hidden state asks, and the context is fed to the cell; words come
 from a projection of hidden state, context and last word. Luong, Pham & Manning 2015 (arXiv:1508.04025): the new hidden
 state asks (general score), words come from tanh(W [context; hidden]), which input feeding gives to the next step.
-Departures: the output matrix is tied to the target embedding (Press & Wolf 2017), to whose size the last projection
-leads; its non-linearity is tanh, not maxout; the decoder starts from tanh of a linear map of the mean of the encoder's
+Departures: the output matrix is tied to the target embedding (Press & Wolf 2017), and the last projection has its
+size; its non-linearity is tanh, not maxout; the decoder starts from tanh of a linear map of the mean of the encoder's
 outputs, cells included; with several decoder layers the top one asks; dropout on non-recurrent connections alone
 (Zaremba et al. 2014). The encoder's second direction reads rows reversed each within its length, instead of packed ones:
 PyTorch's kernel for these needs five times as long to train on a CPU.
@@ -71,7 +71,7 @@ class RecurrentTranslatorConfig(Vocabularies):
 
 
 class RecurrentMemory(NamedTuple):
-    """What the decoder attends to."""
+    """The source as the decoder attends to it."""
 
     outputs: Tensor  # (B, S, C) of the encoder
     keys: Tensor  # (B, S, D) their projections for attention
@@ -155,7 +155,7 @@ class RecurrentTranslator(nn.Module):
         if config.cell == "lstm":
             D = config.hidden_size
             for name, parameter in self.named_parameters():
-                # the gates' order is input, forget, ... both here and in PyTorch, whose layers have two biases
+                # the gates' order is input, forget, ... both here and in PyTorch; layers there have two biases
                 if "bias_hh" in name or name == "embedded.bias" or (name.startswith("cells") and "bias" in name):
                     parameter[D : 2 * D] = 1.0
 
@@ -232,7 +232,7 @@ class RecurrentEncoder(nn.Module):
         places = torch.arange(S - 1, -1, -1, device=x.device)[None]
         if mask is not None:
             lengths = mask.sum(1, keepdim=True)
-            places = (places - (S - lengths)) % S  # the padding, in any order, stays behind
+            places = (places - (S - lengths)) % S  # the padding, in any order, stays at the end
         for i, ahead in enumerate(self.forwards):
             if i:
                 x = self.dropout(x)

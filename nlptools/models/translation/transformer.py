@@ -3,7 +3,7 @@
 Vaswani et al. 2017, "Attention is all you need" (arXiv:1706.03762): sinusoidal positions, embeddings scaled by sqrt(D)
 and shared between source, target and output. Norm after each sublayer as there (a MarianMT model), or before it with a
 norm at the end of each stack (Pegasus).
-Departures: the decoder begins with the padding token, whose embedding is zero, and which is never predicted; embeddings
+Departures: the decoder begins with the padding token, which has a zero embedding and is never predicted; embeddings
 have their rows padded to a multiple of 64 in memory, for aligned matrix products.
 Shapes: B batch, S source length, T target length, D hidden, V vocabulary, W hypotheses per source.
 """
@@ -88,7 +88,7 @@ class TransformerConfig(Vocabularies):
 
 
 class TransformerState:
-    """The decoder's own keys and values, and those of the source."""
+    """The keys and values of the decoder, and of the source."""
 
     def __init__(self, source: SourceMemory, cache: Cache | None) -> None:
         self.source = source
@@ -158,7 +158,7 @@ class Transformer(nn.Module):
         if self.config.norm == "pre":
             x = self.encoder_norm(x)
         layers = [block.cross_attention.project(x, decoding=capacity is not None) for block in self.decoder]
-        # on a CPU in float32: products as small as those of a beam's step take half as long as in 16 bits
+        # on a CPU in float32: the small products of a beam's step take half as long as in 16 bits
         exact = torch.float32 if x.device.type == "cpu" else None
         cache = None if capacity is None else Cache.of(len(layers), capacity, exact)
         return TransformerState(SourceMemory(layers, mask), cache)
@@ -189,7 +189,7 @@ class Transformer(nn.Module):
 
     @property
     def _alignment_layer(self) -> int:
-        """The last layer but one, whose attention aligns words best (Garg et al. 2019, arXiv:1909.02074)."""
+        """The last layer but one: its attention aligns words best (Garg et al. 2019, arXiv:1909.02074)."""
         return max(0, len(self.decoder) - 2)
 
     def _embedded(self, embedding: nn.Embedding, ids: Tensor, begin: int, T: int) -> Tensor:

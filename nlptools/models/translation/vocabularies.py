@@ -1,4 +1,4 @@
-"""What the encoder-decoders have in common: the tokens of both sides, and options that all of them follow."""
+"""The tokens of both sides of an encoder-decoder, and the options that all encoder-decoders share."""
 
 from __future__ import annotations
 

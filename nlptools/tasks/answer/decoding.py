@@ -2,7 +2,7 @@
 
 The score of tokens i to j of a row is start[i] + end[j] (Rajpurkar et al. 2016, D16-1264; Devlin et al. 2019,
 arXiv:1810.04805). All pairs i <= j within the maximum length are compared, in the row that is responsible for i. The score of
-no answer is that of the token for no answer (the [CLS]; see `answer_features`) with itself, the lowest of several rows. A
+no answer is the score of the token for no answer (the [CLS]; see `answer_features`) with itself, the lowest of several rows. A
 question is left unanswered when that exceeds the best answer's score by more than a threshold, which is tuned on held-out
 questions.
 Departures from BERT's script: not the n best starts with the n best ends, but the n best of all pairs; a probability is

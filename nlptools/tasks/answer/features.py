@@ -9,7 +9,7 @@ Departures from BERT's script: windows as in `strided_windows`; a row is trained
 the answer, also where the answer begins inside a piece. Such answers, which cannot be predicted exactly, are counted, and so
 are those that are longer than a row.
 Yes and no (Natural Questions, Kwiatkowski et al. 2019, Q19-1026): a class of the whole row besides the span, as in Alberti
-et al. 2019 (arXiv:1901.08634). Where the span behind a yes or no is known, rows without it are of the class SPAN.
+et al. 2019 (arXiv:1901.08634). If the span that supports a yes or no is known, rows without it are of the class SPAN.
 Shapes: N questions, R rows, P pieces of all different contexts, T tokens of a row.
 """
 
@@ -69,16 +69,16 @@ class AnswerTargets:
     """Targets of R rows; `AnswerFeatures.null` where there is no answer, or the row does not contain all of it."""
 
     start: np.ndarray  # (R,) int64, the place of the first token of the answer
-    end: np.ndarray  # (R,) int64, that of the last one
+    end: np.ndarray  # (R,) int64, the last one
     yes_no: np.ndarray  # (R,) int64: SPAN, YES, NO; NO_TARGET where the file has no such field
-    inexact: int  # answers whose pieces do not cover exactly their characters
+    inexact: int  # answers with pieces that do not cover exactly their characters
     outside: int  # answers that no row contains whole
 
 
 def answer_features(
     questions: Sequence[Question], encoding: Encoding, *, max_question: int = 64, step: int = 128
 ) -> AnswerFeatures:
-    """Rows of questions, at least one per question, those of a question one after another.
+    """Rows of questions, at least one per question; the rows of a question follow one another.
 
     Args:
         max_question: maximum pieces of a question; the rest of it is cut off.

@@ -4,8 +4,8 @@ Devlin et al. 2019, sections 4.2 and 4.3: each token has a score for the beginni
 token stands for no answer: the [CLS], or the mark at the end of a GPT's row. Long contexts become windows, each a training
 row by itself: see `tasks.answer.features` and `tasks.answer.decoding`. Yes and no (`yes_no`): three classes of the token for
 no answer, as in Alberti et al. 2019 (arXiv:1901.08634).
-Departures: the softmax is over that token and the context, without question and padding. A model whose training questions
-all have an answer always answers.
+Departures: the softmax is over that token and the context, without question and padding. If all training questions
+have an answer, the model always answers.
 Shapes: N questions, R rows, B rows of a batch, T tokens of a row, C scores of a token: 2, or 5 with yes and no.
 """
 
@@ -238,7 +238,7 @@ def _places(windows: AnswerFeatures) -> np.ndarray:
 
 
 def _losses(logits: Tensor, place: Tensor, start: Tensor, end: Tensor, yes_no: Tensor | None = None) -> Tensor:
-    """(B,) the loss of each row: the mean of the losses of beginning and end, plus that of yes and no where known.
+    """(B,) the loss of each row: the mean of the losses of beginning and end, plus the loss of yes and no where known.
 
     logits (B, T, C), place (B, T) of `_places`, start and end (B,) places, yes_no (B,) classes.
     """

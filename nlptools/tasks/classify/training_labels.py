@@ -1,4 +1,4 @@
-"""Labels and columns of training data: what may be wrong with them, and what a model directory keeps of them."""
+"""Labels and columns of training data: their errors, and the parts that a model directory keeps."""
 
 from __future__ import annotations
 

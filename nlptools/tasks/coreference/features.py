@@ -1,6 +1,6 @@
 """Features of the task `coreference`: texts with a pronoun and two names as rows of tokens.
 
-`[CLS] text [SEP]`, and the token spans of the three mentions, whose vectors the head compares (the spans of Lee et al.
+`[CLS] text [SEP]`, and the token spans of the three mentions. The head compares their vectors (the spans of Lee et al.
 2017, D17-1018, on BERT as in Joshi et al. 2019, D19-1588). The mentions have type 1, all other tokens 0. A text that is
 too long keeps the tokens with the smallest distance to any mention: one stretch around mentions that are close together,
 two or three around others. The mentions themselves are always kept.

@@ -1,7 +1,7 @@
 """The task reward: how good a response to a prompt is, learned from responses that people ranked.
 
 Ouyang et al. 2022 (arXiv:2203.02155), section 3.5: the Bradley-Terry loss -log sigmoid(r(better) - r(worse) - margin), the mean
-over all pairs of a prompt, whose responses are in one batch (margins: Touvron et al. 2023, arXiv:2307.09288). A reward is the
+over all pairs of a prompt; its responses are in one batch (margins: Touvron et al. 2023, arXiv:2307.09288). A reward is the
 number of a head "sequence" with one label, less the mean reward of the best responses of the validation data, so that such a
 response has 0 on average.
 Shapes: N examples, R rows of some examples, B rows of a batch, K responses of an example.
@@ -141,7 +141,7 @@ def calibration_error(gaps: np.ndarray) -> float:
 
 
 def _gaps(values: Sequence[np.ndarray], examples: Sequence[Ranking]) -> Iterator[np.ndarray]:
-    """By how much the value of the better response exceeds that of the worse one, for the pairs of each example."""
+    """The difference of the values of the better and the worse response, for the pairs of each example."""
     for each, example in zip(values, examples, strict=True):
         better, worse = zip(*example.pairs)
         yield each[list(better)] - each[list(worse)]

@@ -23,7 +23,7 @@ _BATCH = 1 << 14  # scores per step: few enough for the cache, and for sentences
 
 
 class TagTransitions(NamedTuple):
-    """Which of C tags may stand where (bool), or scores of that as a CRF learns them (float)."""
+    """Which of C tags may be where (bool), or scores of that as a CRF learns them (float)."""
 
     follows: np.ndarray  # (C, C), [before, now]
     begins: np.ndarray  # (C,), as the first of a sentence

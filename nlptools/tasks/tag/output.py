@@ -31,8 +31,8 @@ def tags(examples: Sequence[TaggedSentence], predicted: Sequence[Sequence[str]],
 def entities(example: TaggedSentence, found: Sequence[TaggedSpan]) -> dict[str, Any]:
     """The object of a sentence: its text, and the text, label and place of each entity.
 
-    Places are counted in characters (Unicode code points) of the text, the end after the last. The text is the line as it
-    stands; that of a sentence from columns is its words with spaces between them.
+    Places are counted in characters (Unicode code points) of the text, the end after the last. The text is the
+    line; for a sentence from columns, its words with spaces between them.
     """
     text = example.rows[0].text if example.layout == "lines" else " ".join(example.words)
     places = word_places(example.words, text)

@@ -8,7 +8,7 @@ Decoding takes the best tag of each word by itself, or the best sequence that ke
 and in the validation of `finetune` alike. The former is the default for tags: the labels of a foreign model do not show its
 scheme (B-X and I-X may be IOB1 or IOB2), and decoding by the wrong scheme gives wrong tags. Roles are always IOB2.
 Departures: spans are learned and predicted as IOB2, whatever their scheme in the files. With a CRF and windows, the words of
-a row are a sequence of their own in training; in prediction a sentence is one.
+each row are one sequence in training; in prediction a whole sentence is.
 Shapes: N sentences, W words, B rows of a batch, T tokens of a row, K labels.
 """
 
@@ -61,7 +61,7 @@ from nlptools.text.words import split_words
 _SPLITS = {"words": split_words, "whitespace": at_spaces}  # of lines of text
 _DECODING = {"tag": "argmax", "roles": "scheme"}  # by default
 _INSIDE = "iob2"  # the scheme of all labels of spans
-_SENTENCES = 64  # whose likelihoods are computed together
+_SENTENCES = 64  # likelihoods that are computed together
 
 
 class Tagged(NamedTuple):
@@ -103,7 +103,7 @@ class Tagging(Task):
         name, given = settings.task, _scheme_of(files)
         best = check_best(settings, ("loss", "accuracy", "f1"))
         if name == "roles" and given != AUTO:
-            raise UsageError("--scheme does not go with --task roles: roles have no scheme")
+            raise UsageError("--scheme cannot be combined with --task roles: roles have no scheme")
         if files.layout == "lines":
             raise UsageError("--layout lines: lines of text have no tags to learn from")
         options = reading_options(files, role_spans=settings.role_spans)

@@ -59,7 +59,7 @@ def test_only_the_local_and_the_far_tokens_matter() -> None:
     ("options", "message"),
     [
         ({"order": 1, "layers": 1}, "--order 1 leaves no context, expected 2 or more"),
-        ({"direct": True, "layers": 2}, "--direct goes with --layers 1, not 2"),
+        ({"direct": True, "layers": 2}, "--direct requires --layers 1, not 2"),
     ],
 )
 def test_options_that_do_not_go_together(options: dict[str, Any], message: str) -> None:

@@ -235,7 +235,7 @@ def test_presets_have_the_published_sizes(preset: str, weights: float) -> None:
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("embedding_size", 16, "tied embeddings of size 16 do not go with outputs of size 32"),
+        ("embedding_size", 16, "tied embeddings of size 16, expected the size of the outputs, 32"),
         ("input_dropout", 1.5, "input_dropout is 1.5, expected a number from 0 to 1"),
         ("layer_dropout", "x", "layer_dropout is 'x'"),
         ("change_penalty", -1, "change_penalty is -1, expected a number from 0 to 1e"),
