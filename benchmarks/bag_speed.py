@@ -96,7 +96,8 @@ def ours(file: Path, epochs: int, threads: int) -> tuple[float, float]:
     from nlptools import messages
     from nlptools.configs import Compute
     from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
-    from nlptools.configs.text_classifiers import PRESETS, Scratch
+    from nlptools.configs.tasks.words import Scratch
+    from nlptools.configs.text_classifiers import PRESETS
     from nlptools.training.finetuning.finetune import finetune
 
     messages.settings.quiet = True

@@ -6,8 +6,9 @@ from nlptools.cli.options import command as make_command
 from nlptools.cli.options import inputs_argument, invocation
 from nlptools.configs import Common, Compute
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
-from nlptools.configs.tasks import check_options
-from nlptools.configs.text_classifiers import PRESETS, Scratch
+from nlptools.configs.tasks.table import check_options
+from nlptools.configs.tasks.words import Scratch
+from nlptools.configs.text_classifiers import PRESETS
 from nlptools.configs.word_taggers import FEATURES_PRESETS
 from nlptools.configs.word_taggers import PRESETS as TAG_PRESETS
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import inputs_argument, invocation
 from nlptools.configs import Common, Compute
-from nlptools.configs.finetuning import FinetuneTraining
+from nlptools.configs.finetuning import Files, FinetuneTraining
 from nlptools.configs.rewards import TrainReward
+from nlptools.configs.tasks.files import ExampleFiles
 
 
 @make_command(
     "train-reward",
     TrainReward,
+    ExampleFiles,
     FinetuneTraining,
     Compute,
     opens_models=True,
@@ -21,6 +23,7 @@ from nlptools.configs.rewards import TrainReward
 def command(
     inputs: tuple[str, ...],
     trainreward: TrainReward,
+    files: ExampleFiles,
     finetunetraining: FinetuneTraining,
     compute: Compute,
     common: Common,
@@ -42,7 +45,7 @@ def command(
         settings,
         finetunetraining,
         compute,
-        trainreward.files(),
+        Files(layout=files.layout),
         encoding_errors=errors,
         invocation=invocation(),
     )

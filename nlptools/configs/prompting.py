@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nlptools.configs import LARGEST_SEED, option
-from nlptools.configs.tasks import TASKS, task
+from nlptools.configs.tasks.table import TASKS, task
 from nlptools.errors import UsageError
 
 # `nlptools.text.prompt_templates` describes the notation.

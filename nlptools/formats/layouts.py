@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nlptools.configs.tasks import TASKS
+from nlptools.configs.tasks.table import TASKS
 from nlptools.errors import UsageError
 from nlptools.files.compression import without_suffix
 from nlptools.files.streams import TEXT

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from nlptools.configs.tasks import GLUE
+from nlptools.configs.tasks.table import GLUE
 from nlptools.errors import UsageError
 from nlptools.files import streams
 from nlptools.formats.choices import read_choices

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 
 from nlptools import messages
-from nlptools.configs.tasks import GLUE
+from nlptools.configs.tasks.table import GLUE
 from nlptools.errors import UsageError, display, shown
 from nlptools.files.layout_names import named_layout
 from nlptools.formats.examples import Columns, Place

@@ -25,7 +25,7 @@ from contextlib import suppress
 from itertools import chain, islice
 
 from nlptools import messages
-from nlptools.configs.tasks import GLUE
+from nlptools.configs.tasks.table import GLUE
 from nlptools.errors import UsageError, display, shown
 from nlptools.files import line_records
 from nlptools.formats import records

@@ -11,8 +11,9 @@ from nlptools import bundle, messages
 from nlptools.batches.features import Features
 from nlptools.compute import memory
 from nlptools.compute.backend import Backend
-from nlptools.configs.finetuning import Files, Predict, refuse_for_seq2seq
+from nlptools.configs.finetuning import Files, Predict
 from nlptools.configs.seq2seq import Translate
+from nlptools.configs.tasks.table import check_options, refuse_other_options
 from nlptools.errors import BundleError, display, reading
 from nlptools.files import progress, streams
 from nlptools.files.line_records import escape, unescape
@@ -142,8 +143,8 @@ class PairPredictor:
     ) -> None:
         """Raises UsageError for settings of other tasks."""
         self.settings, self.window, self.layout = settings or Predict(), WINDOW, "text"
-        refuse_for_seq2seq(self.settings, ("columns", "max_length"))
-        refuse_for_seq2seq(files or Files(), ())
+        refuse_other_options(self.settings, "seq2seq", ("columns", "max_length"))
+        check_options("seq2seq", files or Files())
         from nlptools.inference.translation import Translator  # the other tasks need no decoding
 
         self.translator = Translator([found], backend)

@@ -22,7 +22,7 @@ from nlptools.batches.encoder_rows import UNLIMITED, marks_of, marks_of_gpt
 from nlptools.batches.features import Encoding, Features
 from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.configs.layers import Layers, layers
-from nlptools.configs.tasks import GLUE, TASKS, check_options
+from nlptools.configs.tasks.table import GLUE, TASKS, check_options
 from nlptools.errors import BundleError, UsageError, display, shorten, shown
 from nlptools.formats.readers import read
 from nlptools.formats.reading_options import Options
@@ -43,7 +43,7 @@ class Task(ABC):
     """Shapes: N rows, B rows of a batch, T length, K labels.
 
     Attributes:
-        name: the task, as in `configs.tasks.TASKS`.
+        name: the task, as in `configs.tasks.table.TASKS`.
         options: how files are read.
         best: the measure to choose weights by, or auto.
         unit: the unit of the weights of a loss.

@@ -27,7 +27,7 @@ def test_text_classifiers_without_pretraining(call: Run, tmp_path: Path) -> None
     for args, message in (
         (("--scratch", "svm"), "'svm' is not one of"),
         ((), "either --model DIR or --scratch ARCH"),
-        (("-m", "encoder", "--vectors", "v.txt"), "--vectors goes with --scratch"),
+        (("-m", "encoder", "--vectors", "v.txt"), "--vectors requires --scratch or --features"),
     ):
         refused = call("finetune", "--task", "classify", *args, "-o", "x", "train.tsv")
         assert refused.code == 2 and message in refused.err
@@ -77,10 +77,10 @@ def test_a_tagger_without_pretraining(call: Run, tmp_path: Path) -> None:
     refused = call("predict", "tagger", "--to", "entities", "--columns", "--text", "bad")
     assert refused.code == 2 and "--to entities is an output format of its own" in refused.err
     for args, message in (
-        (("--scratch", "bag"), "--scratch bag does not go with --task tag"),
-        (("--scratch", "lstm", "--char-ngrams", "3-6"), "--char-ngrams goes with"),
+        (("--scratch", "bag"), "--scratch bag: expected cnn, lstm, gru, rnn, transformer with --task tag"),
+        (("--scratch", "lstm", "--char-ngrams", "3-6"), "--char-ngrams applies to --"),
         (("--scratch", "lstm", "--characters", "bytes"), "'bytes' is not one of"),
-        (("--scratch", "lstm", "--tokenizer", "13a"), "--tokenizer goes with the task classify or pair or regress"),
+        (("--scratch", "lstm", "--tokenizer", "13a"), "--tokenizer applies to --task classify, pair, regress only"),
     ):
         refused = call("finetune", "--task", "tag", *args, "-o", "x", "train.txt")
         assert refused.code == 2 and message in refused.err

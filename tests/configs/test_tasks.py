@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from importlib import import_module
 
 import pytest
 
-from nlptools.configs.finetuning import Finetune, Predict
-from nlptools.configs.tasks import SCRATCH_TASKS, TASKS, check_options, task
-from nlptools.configs.text_classifiers import Scratch
+from nlptools.configs.finetuning import Files, Finetune, Predict
+from nlptools.configs.tasks.table import TASKS, check_options, settings_class, task
+from nlptools.configs.tasks.words import Scratch
 from nlptools.errors import UsageError
 
 
@@ -16,14 +17,22 @@ def test_rows_name_what_exists() -> None:
     from nlptools.models.tasks.heads import TASK_HEADS
     from nlptools.tasks.task import Task
 
-    options = {*Finetune.__dataclass_fields__, *Predict.__dataclass_fields__, *Scratch.__dataclass_fields__}
     for name, entry in TASKS.items():
-        assert set(entry.options) <= options, name
+        for place, everything in ((entry.options, Finetune), (entry.files, Files), (entry.words, Scratch)):
+            known = everything.__dataclass_fields__
+            for field in fields(settings_class(place)) if place else ():
+                # the classes of all tasks together have one default for each option, which records of runs rely on
+                assert field.default == known[field.name].default, (name, field.name)
+        assert set(entry.predicts) <= set(Predict.__dataclass_fields__), name
         if entry.implementation:
             module, attribute = entry.implementation.split(":")
             assert issubclass(getattr(import_module(module), attribute), Task)
             assert entry.head in TASK_HEADS and entry.layouts
-        assert bool(entry.scratch) == bool(entry.architectures) == (name in SCRATCH_TASKS)
+        assert (
+            bool(entry.scratch)
+            == bool(entry.words)
+            == ("scratch" in settings_class(entry.options).__dataclass_fields__)
+        )
         if entry.scratch:
             module, attribute = entry.scratch.split(":")
             assert callable(getattr(import_module(module), attribute))
@@ -40,11 +49,11 @@ def test_options_of_other_tasks_are_refused() -> None:
     check_options("glue/rte", Finetune("glue/rte", class_weights="balanced"))
     check_options("choice", Predict(to="jsonl"))
     for name, settings, message in (
-        ("classify", Finetune("classify", crf=True), "--crf goes with the task tag or roles, not classify"),
-        ("glue/rte", Finetune("glue/rte", multi_label=True), "--multi-label goes with the task classify, not glue/rte"),
-        ("glue/rte", Scratch(characters="cnn"), "--characters goes with the task tag, not glue/rte"),
-        ("tag", Predict(top_k=2), "--top-k goes with the task classify or pair or regress or choice, not tag"),
-        ("answer", Predict(columns=True), "--columns goes with the task .*, not answer"),
+        ("classify", Finetune("classify", crf=True), "--crf applies to --task tag, roles only"),
+        ("glue/rte", Finetune("glue/rte", multi_label=True), "--multi-label applies to --task classify only"),
+        ("glue/rte", Scratch(characters="cnn"), "--characters applies to --task tag only"),
+        ("tag", Predict(top_k=2), "--top-k applies to --task classify, pair, regress, choice only"),
+        ("answer", Predict(columns=True), "--columns applies to --task .* only"),
     ):
         with pytest.raises(UsageError, match=message):
             check_options(name, settings)

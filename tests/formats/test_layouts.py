@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nlptools.configs.tasks import TASKS
+from nlptools.configs.tasks.table import TASKS
 from nlptools.errors import UsageError
 from nlptools.formats.layouts import layout_of
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nlptools.configs.tasks import TASKS
+from nlptools.configs.tasks.table import TASKS
 from nlptools.errors import DataError, InputError, UsageError
 from nlptools.formats.examples import Place, TextExample
 from nlptools.formats.glue import GLUE, glue_task, submission

@@ -15,7 +15,8 @@ import click
 from nlptools.cli import COMMANDS, group
 from nlptools.cli.help import COMMON, TOPICS
 from nlptools.cli.options import Command
-from nlptools.configs import bleu, metrics, tasks
+from nlptools.configs import bleu, metrics
+from nlptools.configs.tasks.table import GLUE, TASKS
 
 HEADER = "# Written by `python -m nlptools.cli.manual.pages`; changes are lost."
 
@@ -60,15 +61,15 @@ def _names() -> dict[str, tuple[str, ...]]:
     """Names among the values of options whose values are not a fixed set."""
     from nlptools.text.tokenizer import NAMES
 
-    glue = tuple(f"{tasks.GLUE}{name}" for name in metrics.FAMILIES["glue"].metrics)
-    layouts = dict.fromkeys(name for entry in tasks.TASKS.values() for name in entry.layouts)
+    glue = tuple(f"{GLUE}{name}" for name in metrics.FAMILIES["glue"].metrics)
+    layouts = dict.fromkeys(name for entry in TASKS.values() for name in entry.layouts)
     return {
         **dict.fromkeys(("tokenizer", "target_tokenizer"), NAMES),
         "device": ("auto", "cpu", "cuda", "mps"),
         "layout": ("auto", *layouts),
         "metric": tuple(dict.fromkeys(name for family in metrics.FAMILIES.values() for name in family.metrics)),
         "metrics": bleu.METRICS,
-        "task": (*tasks.TASKS, *glue),
+        "task": (*TASKS, *glue),
         "tokenize": bleu.TOKENIZERS,
     }
 

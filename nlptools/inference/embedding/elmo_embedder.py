@@ -22,7 +22,7 @@ from nlptools import bundle, messages
 from nlptools.batches.pairs import cut_batches
 from nlptools.compute.backend import Backend
 from nlptools.configs.embed import Embed
-from nlptools.configs.tasks import changed
+from nlptools.configs.tasks.table import changed
 from nlptools.errors import UsageError
 from nlptools.inference.embedding.selected_layers import SelectedLayers
 from nlptools.inference.embedding.units import Units

@@ -23,8 +23,9 @@ from torch.nn import functional as F
 from nlptools import bundle
 from nlptools.batches.features import WEIGHT, Encoding, Features
 from nlptools.batches.text_rows import TextEncoding
-from nlptools.configs.finetuning import Files, Finetune, Predict, class_weights
-from nlptools.configs.tasks import GLUE
+from nlptools.configs.finetuning import Files, Finetune, Predict
+from nlptools.configs.tasks.classify import class_weights
+from nlptools.configs.tasks.table import GLUE
 from nlptools.errors import DataError, UsageError, shown
 from nlptools.files.line_records import escape
 from nlptools.formats import values

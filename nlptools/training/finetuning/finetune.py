@@ -19,11 +19,12 @@ from nlptools.batches.features import Features
 from nlptools.batches.source import BatchSource
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
+from nlptools.configs.combinations import check_combinations
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
 from nlptools.configs.layers import MIX_FILES, layers
-from nlptools.configs.tasks import TASKS, changed_values, check_options, scratch_entry
-from nlptools.configs.text_classifiers import Scratch
-from nlptools.errors import DataError, UsageError
+from nlptools.configs.tasks.table import TASKS, changed_values, check_options, task_entry
+from nlptools.configs.tasks.words import Scratch
+from nlptools.errors import DataError
 from nlptools.files import artifacts, streams
 from nlptools.layers.heads import mix_in
 from nlptools.metrics.criterion import Criterion
@@ -66,6 +67,7 @@ def finetune(
     compute = compute or Compute()
     trainer = _trainer(settings.task)
     if trainer is not None:
+        check_options(settings.task, files or Files())
         more: dict[str, Any] = {"encoding_errors": encoding_errors, "invocation": invocation}
         trained: Trained = trainer(inputs, settings, run, compute, files or Files(), **more)
         return trained
@@ -302,18 +304,16 @@ def _trainer(task: str) -> Any:
 
 def _reader(settings: Finetune, scratch: Scratch | None, errors: str) -> Any:
     """The model to train, from scratch, with features or pretrained. Raises UsageError, InputError, BundleError."""
+    scratch = scratch or Scratch()
+    check_combinations(settings, scratch)
     if settings.scratch is not None:
-        module, name = scratch_entry(settings.task).scratch.split(":")
-        scratch = scratch or Scratch()
+        module, name = task_entry(settings.task).scratch.split(":")
         scratch.check(settings.scratch)
         check_options(settings.task, scratch)
         return getattr(import_module(module), name)(settings, scratch, errors)
     if settings.features is not None:
         from nlptools.training.finetuning.word_reader import ReaderTraining
 
-        scratch = scratch or Scratch()
         scratch.check("lstm")
         return ReaderTraining(settings, scratch, errors)
-    if scratch is not None and scratch.vectors is not None:
-        raise UsageError("--vectors goes with --scratch or --features", hint="--scratch mean")
     return pretrained.opened(settings)

@@ -14,8 +14,9 @@ from torch import Tensor
 from nlptools import bundle, messages
 from nlptools.batches.features import Encoding, FeatureBatch, FeatureBatches, Features
 from nlptools.compute.backend import Backend
-from nlptools.configs.finetuning import Finetune, frozen
+from nlptools.configs.finetuning import Finetune
 from nlptools.configs.layers import Layers, layers, read_mix
+from nlptools.configs.tasks.shared import frozen
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.inference.opening import open_model
 from nlptools.models import registry

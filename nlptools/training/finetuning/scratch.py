@@ -24,7 +24,7 @@ from nlptools.batches.text_rows import Cut, TextEncoding, TextNGrams
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training
 from nlptools.configs.finetuning import Finetune
-from nlptools.configs.text_classifiers import Scratch
+from nlptools.configs.tasks.words import Scratch
 from nlptools.configs.word_vectors import lengths
 from nlptools.errors import DataError, UsageError
 from nlptools.models.tasks.text_classifiers import TextClassifier, TextClassifierConfig

@@ -9,7 +9,7 @@ from typing import Any
 
 from nlptools import bundle
 from nlptools.configs import Compute, Training
-from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining, refuse_for_seq2seq
+from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
 from nlptools.configs.seq2seq import PairTraining, TrainSeq2Seq
 from nlptools.errors import UsageError
 from nlptools.files import artifacts
@@ -18,7 +18,6 @@ from nlptools.models.huggingface import directories
 from nlptools.training.engine.job import Trained
 from nlptools.training.translation import train_seq2seq
 
-_TRAINED = ("task", "model", "best", "max_length")  # settings of this task
 _DROPOUTS = ("dropout", "attention_dropout", "activation_dropout")
 
 
@@ -37,10 +36,6 @@ def finetune(
     Raises:
         UsageError: a setting of another task, or a model that is no encoder-decoder; see also `train_seq2seq`.
     """
-    refuse_for_seq2seq(settings, _TRAINED)
-    refuse_for_seq2seq(files, ())
-    if settings.best not in ("auto", "loss"):
-        raise UsageError(f"--best {settings.best}: expected auto (BLEU) or loss")
     model = Path(str(settings.model))
     bundle.check_directory(model)
     arch, sizes = directories.config_from_hf(artifacts.read_json(model / "config.json"))

@@ -22,7 +22,7 @@ from nlptools.batches.source import BatchSource
 from nlptools.batches.spelled_words import MAX_LENGTH, WordBatch, WordBatches, WordEncoding
 from nlptools.compute.backend import Backend
 from nlptools.configs.finetuning import Finetune
-from nlptools.configs.text_classifiers import Scratch
+from nlptools.configs.tasks.words import Scratch
 from nlptools.errors import DataError
 from nlptools.models.tasks.word_tagger import WordTagger, WordTaggerConfig
 from nlptools.tasks.task import Task

@@ -23,7 +23,7 @@ from nlptools.batches.features import Encoding, FeatureBatch, FeatureBatches, Fe
 from nlptools.compute.backend import Backend
 from nlptools.configs.finetuning import Finetune
 from nlptools.configs.layers import layers, read_mix
-from nlptools.configs.text_classifiers import Scratch
+from nlptools.configs.tasks.words import Scratch
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.inference.opening import open_model
 from nlptools.layers.heads import LayerMix

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +15,10 @@ from nlptools.batches.completions import NEXT, ChatSegment, PackedBatches
 from nlptools.batches.features import Features
 from nlptools.batches.windows import NO_TARGET
 from nlptools.compute.backend import Backend
-from nlptools.configs import Compute, Training, lora
-from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining, refuse_other_options
+from nlptools.configs import Compute, Training
+from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
 from nlptools.corpora.counts import Counts
-from nlptools.errors import DataError, UsageError
+from nlptools.errors import DataError
 from nlptools.files import streams
 from nlptools.formats.readers import read
 from nlptools.tasks.task import reading_options
@@ -74,8 +74,6 @@ class CompletionTask(SpooledTask[Completions]):
     files: Files
     encoding_errors: str
 
-    own_options: ClassVar[tuple[str, ...]]  # fields of `Finetune` that the task has
-    bests: ClassVar[tuple[str, ...]]  # values of --best
     unit = "examples"
 
     @abstractmethod
@@ -155,10 +153,6 @@ def finetune(
         UsageError: an option of another task, or --chat for a model with another chat template.
         BundleError: not a language model, or one of n-grams or ELMo. And the errors of `run_job`.
     """
-    refuse_other_options(settings, settings.task, (*kind.own_options, *lora.NAMES))
-    refuse_other_options(files, settings.task, ("layout",))
-    if settings.best not in kind.bests:
-        raise UsageError(f"--best {settings.best}: expected {', '.join(kind.bests[:-1])} or {kind.bests[-1]}")
     inputs = streams.check_inputs(inputs, run.held_out)
     policy = Policy.open(str(settings.model), settings, settings.chat)
     task: Any = kind(settings, run, inputs, compute.seed, policy, files, encoding_errors)  # a whole `Task`

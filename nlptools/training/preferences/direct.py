@@ -35,9 +35,6 @@ GOOD = "good"  # the target that says whether a sequence is the response of a go
 class _Preference(CompletionTask):
     """Preferences, as `training.engine.job.TrainingRun`."""
 
-    own_options = ("task", "model", "chat", "best", "max_length", "loss", "beta")
-    bests = ("auto", "accuracy", "loss")
-
     @cached_property
     def criterion(self) -> Criterion:
         """The loss unless another measure is asked for: accuracy is soon 1 on small data."""

@@ -28,9 +28,6 @@ from nlptools.training.preferences.policy import arrays
 class _Instruct(CompletionTask):
     """Answers to prompts, as `training.engine.job.TrainingRun`."""
 
-    own_options = ("task", "model", "chat", "best", "max_length", "encoder_dropout")
-    bests = ("auto", "loss")
-
     unit = "tokens"
     criterion: Criterion = LOSS
     measures: tuple[str, ...] = ("loss", "perplexity")

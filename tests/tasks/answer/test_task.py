@@ -198,9 +198,9 @@ def test_what_goes_wrong_is_told(tmp_path: Path) -> None:
     path.with_name("twice.json").write_text(json.dumps(data))
     with pytest.raises(DataError, match=r"twice\.json:1: a second question has the id 'q0'"):
         train(tmp_path, path, tmp_path / "twice.json", **HOW)
-    with pytest.raises(UsageError, match="expected one of auto, loss, exact, f1"):
+    with pytest.raises(UsageError, match="expected auto, exact, f1, loss"):
         train(tmp_path, path, best="accuracy", **HOW)
-    with pytest.raises(UsageError, match="--stride goes with the task answer, not pair"):
+    with pytest.raises(UsageError, match="--stride applies to --task answer only"):
         Finetune(task="pair", model="m", stride=5).check()
     with pytest.raises(UsageError, match="different files"):
         Predict(predictions="x", nbest="x").check()

@@ -77,11 +77,11 @@ def test_what_nothing_can_be_learnt_from(tmp_path: Path) -> None:
 
 def test_settings_of_other_tasks_are_refused(tmp_path: Path) -> None:
     train(tmp_path, choices(tmp_path / "a.jsonl", 20), **{**HOW, "steps": 1})
-    with pytest.raises(UsageError, match=r"--columns goes with the task .*, not choice"):
+    with pytest.raises(UsageError, match=r"--columns applies to --task .* only"):
         predictor(tmp_path / "out", columns=True)
-    with pytest.raises(UsageError, match="--null-threshold goes with the task answer, not choice"):
+    with pytest.raises(UsageError, match="--null-threshold applies to --task answer only"):
         predictor(tmp_path / "out", null_threshold=1.0)
-    with pytest.raises(UsageError, match="--stride goes with the task answer"):
+    with pytest.raises(UsageError, match="--stride applies to --task answer only"):
         Finetune(task="choice", model="m", stride=5).check()
 
 

@@ -185,11 +185,11 @@ def test_broken_tags_are_told_and_mended(tmp_path: Path, capfd: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"class_weights": "balanced"}, "--class-weights goes with the task classify or pair, not tag"),
+        ({"class_weights": "balanced"}, "--class-weights applies to --task classify, pair only"),
         ({"best": "pearson"}, "--best pearson: expected one of auto"),
         ({"scheme": "iob9"}, "no such scheme"),
         ({"layout": "lines"}, "no tags to learn from"),
-        ({"task": "classify", "crf": True}, "--crf goes with the task tag or roles, not classify"),
+        ({"task": "classify", "crf": True}, "--crf applies to --task tag, roles only"),
         ({"task": "roles", "scheme": "iob2"}, "roles have no scheme"),
     ],
 )

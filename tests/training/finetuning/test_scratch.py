@@ -14,7 +14,8 @@ import torch
 from nlptools import bundle
 from nlptools.compute.backend import Backend
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining, Predict
-from nlptools.configs.text_classifiers import ARCHITECTURES, PRESETS, Scratch
+from nlptools.configs.tasks.words import Scratch
+from nlptools.configs.text_classifiers import ARCHITECTURES, PRESETS
 from nlptools.errors import BundleError, DataError, InputError, UsageError
 from nlptools.files import artifacts
 from nlptools.inference.description import describe
@@ -212,8 +213,8 @@ def test_what_does_not_go_together(tmp_path: Path) -> None:
         ("mean", {"model": "x"}, "either --model"),
         ("cnn", {"char_ngrams": "3-6"}, "--char-ngrams"),
         ("transformer", {"hidden_size": 12}, "a multiple of 8"),
-        ("mean", {"task": "tag"}, "--scratch mean does not go with --task tag"),
-        ("mean", {"task": "answer"}, "--scratch goes with"),
+        ("mean", {"task": "tag"}, "--scratch mean: expected cnn"),
+        ("mean", {"task": "answer"}, "--scratch applies to --task classify, pair, regress, tag only"),
     ):
         with pytest.raises(UsageError, match=said):
             train(tmp_path, arch, path, **changes)

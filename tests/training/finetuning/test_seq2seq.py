@@ -75,12 +75,12 @@ def test_what_has_no_meaning_is_refused(text: Path, call: Any) -> None:
     encoder(text / "encoder")
     task = ("finetune", "--task", "seq2seq", "-o", "x", "train.tsv")
     for arguments, told in (
-        (("-m", "one", "--freeze", "1"), "--freeze does not go with --task seq2seq"),
-        (("-m", "one", "--layout", "table"), "--layout does not go with --task seq2seq"),
-        (("-m", "one", "--best", "f1"), "--best f1: expected auto (BLEU) or loss"),
+        (("-m", "one", "--freeze", "1"), "--freeze applies to --task classify"),
+        (("-m", "one", "--layout", "table"), "--layout applies to --task classify"),
+        (("-m", "one", "--best", "f1"), "--best f1: expected auto, loss with --task seq2seq"),
         (("-m", "encoder"), "encoder is not an encoder-decoder"),
     ):
         done = call(*task, *arguments)
         assert done.code == 2 and told in done.err
     done = call("predict", "one", "--top-k", 2, stdin="w1\n")
-    assert done.code == 2 and "--top-k does not go with --task seq2seq" in done.err
+    assert done.code == 2 and "--top-k does not apply to --task seq2seq" in done.err

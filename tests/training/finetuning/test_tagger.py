@@ -12,7 +12,7 @@ import torch
 
 from nlptools import bundle
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
-from nlptools.configs.text_classifiers import Scratch
+from nlptools.configs.tasks.words import Scratch
 from nlptools.configs.word_taggers import ARCHITECTURES, PRESETS
 from nlptools.errors import BundleError, DataError, InputError, UsageError
 from nlptools.files import artifacts
@@ -194,11 +194,11 @@ def test_several_seeds_and_a_description(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arch", "changes", "message"),
     [
-        ("mean", {}, "--scratch mean does not go with --task tag, expected cnn, lstm, gru, rnn, transformer"),
-        ("lstm", {"task": "roles"}, "--scratch goes with classify, pair, regress, tag and glue/NAME, not roles"),
-        ("lstm", {"task": "classify"}, "--characters goes with the task tag, not classify"),
-        ("lstm", {"tokenizer": "whitespace"}, "--tokenizer goes with the task classify or pair or regress, not tag"),
-        ("lstm", {"char_ngrams": "3-6"}, "--char-ngrams goes with"),
+        ("mean", {}, "--scratch mean: expected cnn, lstm, gru, rnn, transformer with --task tag"),
+        ("lstm", {"task": "roles"}, "--scratch applies to --task classify, pair, regress, tag only"),
+        ("lstm", {"task": "classify"}, "--characters applies to --task tag only"),
+        ("lstm", {"tokenizer": "whitespace"}, "--tokenizer applies to --task classify, pair, regress only"),
+        ("lstm", {"char_ngrams": "3-6"}, "--char-ngrams applies to --"),
         ("lstm", {"layers": "1"}, "--layers"),
         ("lstm", {"freeze": "2"}, "--freeze 2"),
         ("lstm", {"characters": "lstm", "char_dim": 7}, "--char-dim 7: expected an even number"),

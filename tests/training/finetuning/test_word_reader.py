@@ -15,7 +15,7 @@ import nlptools
 from nlptools import bundle
 from nlptools.configs.embed import Embed
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
-from nlptools.configs.text_classifiers import Scratch
+from nlptools.configs.tasks.words import Scratch
 from nlptools.configs.word_taggers import FEATURES, FEATURES_PRESETS
 from nlptools.errors import BundleError, UsageError
 from nlptools.files import artifacts
@@ -196,9 +196,9 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
     for changes, message in (
         ({"layers": "concat:all"}, "expected one vector"),
         ({"layers": "9"}, "layers 0 to 2"),
-        ({"layers": "all"}, "--layers all goes with embed"),
+        ({"layers": "all"}, "--layers all: the head needs one vector"),
         ({"unfreeze": 1.0}, "--features cannot be combined with --unfreeze"),
-        ({"features": "none", "train_all": True}, "--train-all does not go"),
+        ({"features": "none", "train_all": True}, "--train-all cannot be combined"),
     ):
         with pytest.raises(UsageError, match=message):
             train(tmp_path, path, **changes)

@@ -110,7 +110,7 @@ def test_options_that_do_not_go_together(tmp_path: Path, taught: Path) -> None:
     path = lines(tmp_path / "pairs.jsonl", [PAIR])
     with pytest.raises(UsageError, match=r"--chat gemma: .* has a chat template of its own"):
         align(tmp_path, "instruct", path, chat="gemma", model=str(taught))
-    with pytest.raises(UsageError, match="--chat goes with the task reward or instruct or preference, not classify"):
+    with pytest.raises(UsageError, match="--chat applies to --task reward, instruct, preference only"):
         align(tmp_path, "classify", path, chat="gemma")
     encoder(tmp_path / "bert")
     with pytest.raises(UsageError, match="is an encoder"):

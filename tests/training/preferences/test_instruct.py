@@ -48,7 +48,7 @@ def test_stop_and_go_on(tmp_path: Path) -> None:
 
 def test_errors(tmp_path: Path) -> None:
     path = lines(tmp_path / "a.jsonl", demonstrations(4))
-    with pytest.raises(UsageError, match="--folds does not go with --task instruct"):
+    with pytest.raises(UsageError, match="--folds applies to --task classify"):
         align(tmp_path, "instruct", path, folds=2)
     with pytest.raises(UsageError, match="--best accuracy"):
         align(tmp_path, "instruct", path, best="accuracy")

@@ -1,0 +1,1 @@
+"""The tasks of `finetune`: a table, and a module with the options of each."""

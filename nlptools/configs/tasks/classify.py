@@ -1,0 +1,68 @@
+"""Options of the tasks classify, pair and regress: one or two texts, and a label or a number."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from nlptools.configs import LARGEST_FLOAT, option, redefined
+from nlptools.configs.tasks.shared import PretrainedOptions, TaskOptions, scratch
+from nlptools.configs.text_classifiers import ARCHITECTURES
+from nlptools.errors import UsageError
+
+
+def class_weights(text: str) -> dict[str, float]:
+    """The weights in `A=2,B=0.5`; none for `none` and `balanced`. Raises UsageError."""
+    if text in ("none", "balanced"):
+        return {}
+    weights = {}
+    for part in text.split(","):
+        label, _, number = part.rpartition("=")
+        if not label or not re.fullmatch(r"\d*\.?\d+([eE]-?\d+)?", number) or float(number) > LARGEST_FLOAT:
+            raise UsageError(f"not a weight: {part!r}, expected balanced, or LABEL=NUMBER,LABEL=NUMBER")
+        weights[label] = float(number)
+    return weights
+
+
+def _scratch() -> Any:
+    return scratch(
+        ARCHITECTURES,
+        "the mean of word vectors, a bag of n-grams (fastText), a CNN, an LSTM, a GRU, an RNN or a Transformer",
+    )
+
+
+def _class_weights() -> Any:
+    return option(
+        "none",
+        "Weights of the labels in the loss: balanced (the same total for every label), or LABEL=NUMBER,... (others: 1).",
+        metavar="WEIGHTS",
+        check=class_weights,
+    )
+
+
+@dataclass(frozen=True)
+class ClassifyOptions(PretrainedOptions):
+    """One label of a text, or several with --multi-label"""
+
+    scratch: str | None = _scratch()
+    multi_label: bool = option(False, "An example has any number of labels.")
+    class_weights: str = _class_weights()
+
+
+@dataclass(frozen=True)
+class PairOptions(PretrainedOptions):
+    """One label of two texts, such as entailment"""
+
+    scratch: str | None = _scratch()
+    class_weights: str = _class_weights()
+
+
+@dataclass(frozen=True)
+class RegressOptions(PretrainedOptions):
+    """A number for one or two texts, such as similarity"""
+
+    best: str = redefined(
+        TaskOptions, "best", "auto", "Validation metric for the choice of the weights. auto: pearson."
+    )
+    scratch: str | None = _scratch()
