@@ -29,7 +29,7 @@ MODULE_FILES = {  # dotted name -> file
 
 # Rooms: the packages and modules at the top. A module imports from rooms of lower levels, and from its own room.
 LEVELS = (
-    ("__init__", "version", "errors", "arrays"),
+    ("__init__", "version", "json_types", "errors", "arrays"),
     ("messages",),
     ("configs", "environment", "files"),
     ("text", "formats", "sequences", "plots"),

@@ -65,7 +65,7 @@ def _check(source: str, target: str, align: Align, written: Written, precision: 
     if read:
         streams.check_inputs(read)
     if [source, target, align.dictionary, precision.test].count("-") > 1:
-        raise UsageError("'-' (standard input) may stand only once")
+        raise UsageError("'-' (standard input) may occur only once")
     outputs = [path for path in (written.output, written.target_output, precision.report) if path is not None]
     if len(set(outputs)) < len(outputs):
         raise UsageError("-o, --target-output and --report must differ", hint="-o FILE frees standard output")

@@ -23,7 +23,7 @@ def command(vectors: tuple[str, ...], evalvectors: EvalVectors, common: Common) 
     """
     evalvectors.check()
     if [*vectors, *evalvectors.analogies, *evalvectors.pairs].count("-") > 1:
-        raise UsageError("'-' (standard input) may stand only once")
+        raise UsageError("'-' (standard input) may occur only once")
     from nlptools.files import streams
     from nlptools.vectors import evaluation, score_table
     from nlptools.vectors.files import formats

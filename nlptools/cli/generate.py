@@ -211,9 +211,10 @@ def _items(
         else:
             item = {key: line}
         for name in names + ("prefix",) * (key == "source" and "prefix" in item):
-            if not isinstance(item.get(name), str):
+            text = item.get(name)
+            if not isinstance(text, str):
                 raise DataError(f'expected a text under "{name}"', path=block.path, line=number)
-            if json_input and not _is_text(item[name]):
+            if json_input and not _is_text(text):
                 raise DataError(f"the {name} holds half a surrogate pair", path=block.path, line=number)
         if check is not None:
             _at(block.path, number, check, item["source"])

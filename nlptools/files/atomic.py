@@ -1,12 +1,12 @@
 """Atomic writes: a name never refers to an incomplete file, even after a crash or a power failure.
 
-A file in progress has a hidden name in the same directory, `.NAME.` and eight characters, until `publish` or `discard`. A
-signal that ends the process runs no `finally` and would leave the hidden file; the command line removes it
-(`remove_on_signals`). A Python signal handler waits until a call into C returns, so it is installed only while there is
-something to remove; at other times such a signal ends the process at once.
+An unfinished file has a hidden name in the same directory, `.NAME.` and eight characters, until `publish` or `discard`. A
+signal that ends the process runs no `finally` and would leave the hidden file, so the command line removes it
+(`remove_on_signals`). A Python signal handler waits until a call into C returns. It is therefore installed only while there
+are unfinished files; at other times such a signal ends the process at once.
 
-A process that is killed removes nothing. Each hidden file or directory is locked by the process that fills it, so the next one
-that writes the same name knows which of them nobody fills any more, and removes these (`sweep`).
+A killed process removes nothing. Each process locks the hidden files and directories that it fills, and the next process that
+writes the same name removes those without a lock (`sweep`).
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _signals: tuple[signal.Signals, ...] = ()  # signals that remove them; none if i
 
 
 def temporary_file(final: str | Path) -> tuple[int, str]:
-    """Open a new file under a hidden name beside `final`, for reading and writing: (descriptor, name). Raises OSError."""
+    """Open a new hidden file in the directory of `final`, for reading and writing: (descriptor, name). Raises OSError."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     return _make(*_hidden(final), lambda name: os.open(name, flags, 0o600))
 
 
 def temporary_directory(final: str | Path) -> str:
-    """Make a directory under a hidden name beside `final`. Raises OSError."""
+    """Make a hidden directory in the directory of `final`. Raises OSError."""
     return _make(*_hidden(final), lambda name: os.mkdir(name, 0o700))[1]
 
 
@@ -65,7 +65,7 @@ def scratch_directory(prefix: str) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def scratch_beside(final: str | Path) -> Iterator[Path]:
-    """A directory under a hidden name beside `final`, removed at the end. Raises StreamError."""
+    """A hidden directory in the directory of `final`, removed at the end. Raises StreamError."""
     try:
         name = temporary_directory(final)
     except OSError as error:
@@ -83,7 +83,7 @@ def discard(temporary: str | Path) -> None:
 
 
 def sweep(final: str | Path) -> None:
-    """Remove the temporary files and directories of `final` that killed processes have left; errors are ignored."""
+    """Remove the temporary files and directories of `final` that killed processes left; errors are ignored."""
     _sweep(*_hidden(final))
 
 
@@ -97,7 +97,7 @@ def _sweep(folder: str, prefix: str) -> None:
 
 
 def _remove_if_left(name: str) -> None:
-    """Remove what `_make` has made if no process fills it. Raises OSError: a process does, or the system cannot tell."""
+    """Remove a temporary file or directory that no process fills. Raises OSError if a process does, or if locks are missing."""
     if name not in _unfinished:
         _forget(name)
     status = os.lstat(name)
@@ -137,9 +137,9 @@ def _make(folder: str, prefix: str, make: Callable[[str], T]) -> tuple[T, str]:
 
 
 def _lock(name: str) -> bool:
-    """Lock what has been made, until `_forget` or the end of the process. False: another process has just swept it.
+    """Lock a temporary file or directory until `_forget` or the end of the process. False: another process removed it.
 
-    Where the system has no locks, nothing is ever swept.
+    Without locks in the operating system, `sweep` removes nothing.
     """
     try:
         _locks[name] = handle = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
@@ -175,7 +175,7 @@ def _forget(temporary: str | Path) -> None:
 def remove_on_signals(*numbers: signal.Signals) -> None:
     """From now on, these signals remove unfinished files before they end the process.
 
-    Existing handlers, such as those of training, are kept: a signal is handled only if it has its default action when a
+    Existing handlers remain, such as the handlers of training: a signal is handled only if it has its default action when a
     temporary file is created.
     """
     global _signals
@@ -195,7 +195,7 @@ def with_group(group: int) -> Iterator[None]:
 
 
 def undo() -> None:
-    """What a signal does that ends this process: remove its unfinished files and kill its commands, not those of its parent."""
+    """Remove the unfinished files of this process and kill its commands, before a signal ends it; its parent keeps its own."""
     for group, process in list(_groups.items()):
         if process == os.getpid():
             with contextlib.suppress(OSError):

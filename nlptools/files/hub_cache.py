@@ -20,7 +20,7 @@ def locate(name: str | Path) -> Path:
     """The path `name` if it exists, else the cached snapshot of the model `name`, else the path again.
 
     A name is `ORGANIZATION/MODEL` or `MODEL`; for models of sentence-transformers, the organization can be omitted. If there
-    are several snapshots, that of the branch `main` is used. The cache is in the directory of `huggingface_hub`:
+    are several snapshots, the one of the branch `main` is used. The cache is in the directory of `huggingface_hub`:
     $HF_HUB_CACHE, $HF_HOME/hub or ~/.cache/huggingface/hub.
     """
     path = Path(name)

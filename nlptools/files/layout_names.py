@@ -1,4 +1,4 @@
-"""The layout of a file of records by the suffix of its name, for reading and for writing alike."""
+"""The suffix of a file name determines the layout of its records, for reading and for writing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def named_layout(path: str) -> str:
     return SUFFIXES.get(suffix_of(path), "")
 
 
-# What a writer may write under a name that ends with a layout's suffix; "text" are lines, also with tabs in them.
+# The layouts that each suffix allows, by what a command writes; "text" means lines, perhaps with tabs in them.
 _FITTING = {
     "text": ("table",),
     "table": ("table",),
@@ -57,10 +57,10 @@ _TITLES = {
 
 
 def check_output(path: str, layout: str) -> None:
-    """Raise UsageError if the suffix of `path`, an output, names another layout than the one that is written.
+    """Raise UsageError if the suffix of the output `path` names another layout than `layout`.
 
     `layout`: a key of `_FITTING`.
     """
     suffix = suffix_of(path)
     if suffix and SUFFIXES[suffix] not in _FITTING[layout]:
-        raise UsageError(f"{display(path)}: what is written is {_TITLES[layout]}, the name says {suffix}")
+        raise UsageError(f"{display(path)}: the output is {_TITLES[layout]}, but the name ends with {suffix}")

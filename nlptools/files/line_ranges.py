@@ -20,7 +20,7 @@ def share(names: Sequence[str], part: int, parts: int) -> tuple[int, int]:
     """The range (first, end) of lines of part `part` (from 1) of `parts`; lines of all inputs together, counted from 0.
 
     Raises:
-        UsageError: standard input, whose lines cannot be counted in advance.
+        UsageError: standard input: its lines cannot be counted in advance.
         InputError, DataError: see `streams.blocks`.
     """
     if "-" in names:

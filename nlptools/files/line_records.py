@@ -6,9 +6,9 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from nlptools.errors import DataError
+from nlptools.json_types import Json, JsonObject
 
 
 def fields(line: str) -> list[str]:
@@ -49,13 +49,13 @@ def csv_line(fields: Sequence[str], delimiter: str = ",") -> str:
     return line.getvalue().removesuffix("\r\n")
 
 
-def parse_json_object(line: str, path: str, number: int, hint: str | None = None) -> dict[str, Any]:
+def parse_json_object(line: str, path: str, number: int, hint: str | None = None) -> JsonObject:
     """Parse a line with a JSON object. Raises DataError, with file, line and `hint`, for anything else."""
     try:
         value = json.loads(line, object_pairs_hook=_once)
     except _Twice as error:
         twice = f"two values have the key {str(error)!r}"
-        raise DataError(twice, path=path, line=number, hint="give each value a key of its own") from None
+        raise DataError(twice, path=path, line=number, hint="rename one of them") from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"not valid JSON: {error}", path=path, line=number, hint=hint) from None
     if not isinstance(value, dict):
@@ -67,7 +67,7 @@ class _Twice(ValueError):
     """A key that an object has twice."""
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[str, Json]]) -> JsonObject:
     """An object of JSON. Raises _Twice."""
     value = dict(pairs)
     if len(value) < len(pairs):
@@ -76,8 +76,8 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-def json_line(value: Mapping[str, Any]) -> str:
-    """JSON in one line, non-ASCII characters as they are unless UTF-8 cannot encode them (half a surrogate pair)."""
+def json_line(value: Mapping[str, Json]) -> str:
+    """JSON in one line; only characters that UTF-8 cannot encode are escaped (half a surrogate pair)."""
     line = json.dumps(value, ensure_ascii=False)
     return line if is_text(line) else json.dumps(value)
 

@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 
 def mapped(function: Callable[[S], T], items: Iterable[S], threads: int) -> Iterator[T]:
-    """`function` of each item, in order, computed by several threads; at most one finished result for each waits.
+    """`function` of each item, in order, computed by several threads; at most one finished result per thread waits.
 
-    An exception is raised in place of the item that caused it.
+    An exception is raised when the item that caused it is due.
     """
     if threads <= 1:
         yield from map(function, items)
@@ -37,7 +37,7 @@ def mapped(function: Callable[[S], T], items: Iterable[S], threads: int) -> Iter
 
 
 def one_ahead(items: Iterable[T]) -> Iterator[T]:
-    """The items, in order; an exception is raised in place of the item that caused it.
+    """The items, in order; an exception is raised when the item that caused it is due.
 
     If the caller stops early, the thread ends after its current item. It is a daemon thread that is not joined, since its input
     may never arrive and must not keep the process from ending.

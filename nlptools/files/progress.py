@@ -22,7 +22,7 @@ DELAY, BAR_SECONDS, PLAIN_SECONDS = 0.5, 0.2, 60.0  # before the first bar, betw
 
 @dataclass
 class Meter:
-    """What has been read and processed of the inputs."""
+    """How much of the inputs has been read and processed."""
 
     inputs: frozenset[str]
     size: int | None  # bytes of all inputs together, None if unknown
@@ -63,7 +63,7 @@ _meters: list[Meter] = []
 
 
 def start(inputs: Sequence[str], output: str = "-") -> None:
-    """Report the progress through `inputs` (none: standard input) from now on, as --progress and --quiet say.
+    """Report the progress through `inputs` (none: standard input) from now on, subject to --progress and --quiet.
 
     A terminal that shows the `output` gets no bar, unless --progress always asks for one.
     """
@@ -100,7 +100,7 @@ def done(lines: int) -> None:
 
 
 def ahead(lines: int) -> None:
-    """Report that so many lines have been processed beyond those of `done`, for commands that process many together."""
+    """Report the lines processed since the last call of `done`, for commands that process many together."""
     for meter in _meters:
         _count(meter)
         meter.ahead = lines
@@ -108,7 +108,7 @@ def ahead(lines: int) -> None:
 
 
 def _count(meter: Meter) -> None:
-    """From now on, the command itself says what it has processed, none of which is known yet."""
+    """From now on, the command itself reports the processed lines, so far none."""
     _begin(meter, meter.created)
     if not meter.reported:
         meter.reported, meter.done = True, 0

@@ -1,4 +1,4 @@
-"""Standard input, output and error of the process, some of which may be closed at its start."""
+"""Standard input, output and error of the process; they may be closed when it starts."""
 
 from __future__ import annotations
 

@@ -61,8 +61,8 @@ def blocks(
 ) -> Iterator[LineBlock]:
     """The lines of `path` (`-`: standard input), in blocks of roughly `size` bytes.
 
-    `keep_bom`: keep a byte order mark at the start as the character U+FEFF. `counted`: the lines are records, whose
-    processing is reported as progress. `keep_returns`: keep the `\\r` before the end of a line.
+    `keep_bom`: keep a byte order mark at the start as the character U+FEFF. `counted`: the lines are records, and progress
+    counts them. `keep_returns`: keep the `\\r` before the end of a line.
 
     Raises:
         InputError: no such file, a directory, unreadable.
@@ -128,7 +128,7 @@ def check_inputs(paths: Sequence[str], held_out: Sequence[str] = ()) -> list[str
     names = [str(path) for path in paths] or ["-"]
     checked = [*names, *map(str, held_out)]
     if checked.count("-") > 1:
-        raise UsageError("'-' (standard input) may stand only once")
+        raise UsageError("'-' (standard input) may occur only once")
     for name in checked:
         if name == "-":
             _announce_terminal()
@@ -290,7 +290,7 @@ class LineWriter:
 
     A file is written under a temporary name and renamed when complete; devices, pipes and standard output are written to
     directly. Use as a context manager. `line_buffered` flushes after every line, otherwise after every `write`; `append`
-    writes directly to the end of an existing file. `layout`: what is written, which the suffix of `path` must not contradict;
+    writes directly to the end of an existing file. `layout`: the layout of the output, which must suit the suffix of `path`;
     None: the caller has checked the name.
 
     Raises:

@@ -11,7 +11,7 @@ from nlptools.files import atomic
 
 
 def check_target(path: str, kind: str, is_kind: Callable[[Path], bool], *, force: bool) -> None:
-    """Check that a directory can be written at `path`: nothing is there, it is empty, or it may be replaced.
+    """Check that a directory can be written at `path`: the name is free, the directory is empty, or it may be replaced.
 
     Args:
         kind: the contents of the directory, for messages.

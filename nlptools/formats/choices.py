@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
+from itertools import count, takewhile
 
 from nlptools.errors import shown
 from nlptools.formats import records, values
@@ -27,6 +27,7 @@ from nlptools.formats.examples import Choice
 from nlptools.formats.layouts import layout_of
 from nlptools.formats.lines import InputLines
 from nlptools.formats.reading_options import Options
+from nlptools.json_types import Json, JsonObject
 
 PROMPT = "prompt"
 _CONTEXTS = (PROMPT, "sent1", "ctx", "context")
@@ -55,7 +56,7 @@ def read_choices(path: str, options: Options, errors: str = "strict") -> Iterato
     return (choice for _, choice in read_records(path, options, errors))
 
 
-def read_records(path: str, options: Options, errors: str = "strict") -> Iterator[tuple[Mapping[str, Any], Choice]]:
+def read_records(path: str, options: Options, errors: str = "strict") -> Iterator[tuple[Mapping[str, Json], Choice]]:
     """The records of a file as they are, and their examples. Raises as `read_choices`."""
     layout = layout_of("choice", path, options.layout, options.delimiter)
     lines = InputLines(path, errors)
@@ -76,7 +77,7 @@ def _holds_pairs(lines: InputLines, layout: str, delimiter: str | None) -> bool:
     return len(fields) == 2 and not known & {field.strip().lower() for field in fields}
 
 
-def _pairs(lines: InputLines, layout: str, delimiter: str | None) -> Iterator[tuple[int, dict[str, Any]]]:
+def _pairs(lines: InputLines, layout: str, delimiter: str | None) -> Iterator[tuple[int, JsonObject]]:
     """The records of such a table, with the names of BLiMP."""
     for number, fields in records.rows(lines, records.delimiter_of(layout, delimiter)):
         if len(fields) != 2:
@@ -84,7 +85,7 @@ def _pairs(lines: InputLines, layout: str, delimiter: str | None) -> Iterator[tu
         yield number, dict(zip(PAIRS[0], fields))
 
 
-def _choice(record: Mapping[str, Any], lines: InputLines, number: int, options: Options) -> Choice:
+def _choice(record: Mapping[str, Json], lines: InputLines, number: int, options: Options) -> Choice:
     key = next((key for key in _CONTEXTS if key in record), None)
     lowered = {name.strip().lower(): text for name, text in record.items()}
     pair = next((pair for pair in PAIRS if key is None and lowered.keys() >= set(pair)), None)
@@ -95,38 +96,40 @@ def _choice(record: Mapping[str, Any], lines: InputLines, number: int, options: 
         id = next((str(record[name]) for name in ("pairID", *_IDS) if name in record), None)
         return Choice("", (good, bad), 0, lines.place(number), id)
     endings = _endings(record)
-    if key is None or len(endings) < 2 or not all(isinstance(text, str) for text in (record[key], *endings)):
+    context = None if key is None else record[key]
+    if not isinstance(context, str) or len(endings) < 2:
         raise lines.refuse(number, f"no context with two or more endings: the fields are {', '.join(record)}", _HINT)
     start = record.get("sent2")
     if key == "sent1" and isinstance(start, str) and start:
         endings = [f"{start} {ending}" if ending else start for ending in endings]
     labels = (options.label_column, *(_OF_PROMPT if key == PROMPT else _LABELS))
     name = next((name for name in labels if name is not None and name in record), None)
-    raw = None if name is None else record[name]
+    raw: Json = None if name is None else record[name]
     if name == "answer" and isinstance(raw, str) and endings.count(raw) == 1:
         raw = endings.index(raw)
     label = _label(raw, len(endings), lines, number, options)
     id = next((str(record[name]) for name in _IDS if name in record), None)
-    return Choice(record[key], tuple(endings), label, lines.place(number), id)
+    return Choice(context, tuple(endings), label, lines.place(number), id)
 
 
-def _endings(record: Mapping[str, Any]) -> Sequence[str]:
-    endings: list[str] = []
-    for key in ("choices", "endings") if PROMPT in record else ("endings", "choices"):
-        if isinstance(record.get(key), list):
-            return list(record[key])
-    while (key := f"ending{len(endings)}") in record:
-        endings.append(record[key])
-    return endings
+def _endings(record: Mapping[str, Json]) -> list[str]:
+    """The endings of a record, [] if one is no text."""
+    keys = ("choices", "endings") if PROMPT in record else ("endings", "choices")
+    listed = next((value for key in keys if isinstance(value := record.get(key), list)), None)
+    if listed is None:
+        numbered = takewhile(record.__contains__, map("ending{}".format, count()))
+        listed = [record[key] for key in numbered]
+    texts = [text for text in listed if isinstance(text, str)]
+    return texts if len(texts) == len(listed) else []
 
 
-def _label(raw: Any, count: int, lines: InputLines, number: int, options: Options) -> int | None:
-    raw = raw if raw is None or not values.is_finite(raw) else values.key(values.text(raw))
-    if raw is None or raw in ("", "-1") or not values.is_finite(raw):
+def _label(raw: Json, most: int, lines: InputLines, number: int, options: Options) -> int | None:
+    label = None if raw is None or not values.is_finite(raw) else values.key(values.text(raw))
+    if label is None or label in ("", "-1"):
         if options.labelled:
             raise lines.refuse(number, "no label", "each example of training and validation data needs one")
         return None
-    if not re.fullmatch(r"\d{1,9}", str(raw)) or int(raw) >= count:
-        message = f"label {shown(str(raw))}, expected the number of an ending, 0 to {count - 1}"
+    if not re.fullmatch(r"\d{1,9}", label) or int(label) >= most:
+        message = f"label {shown(label)}, expected the number of an ending, 0 to {most - 1}"
         raise lines.refuse(number, message, "endings are counted from 0")
-    return int(raw)
+    return int(label)

@@ -39,7 +39,7 @@ def read_coreference(path: str, options: Options, errors: str = "strict") -> Ite
     if missing and header != [""]:
         raise lines.refuse(1, f"no column {', '.join(missing)}", f"{_HINT}, with its header")
     for number, row in records.objects(lines, "tsv"):
-        yield _example(row, lines, number)
+        yield _example({name: str(field) for name, field in row.items()}, lines, number)
 
 
 def _example(row: Mapping[str, str], lines: InputLines, number: int) -> Coreference:

@@ -18,7 +18,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any
 
 from nlptools.errors import DataError, shown
 from nlptools.files.layout_names import named_layout
@@ -27,6 +26,7 @@ from nlptools.formats.examples import Demonstration, Judgement, Place, Ranking, 
 from nlptools.formats.layouts import layout_of
 from nlptools.formats.lines import InputLines
 from nlptools.formats.reading_options import Options
+from nlptools.json_types import Json
 
 _ROLES = ("system", "user", "assistant")
 _ASSISTANT = "\n\nAssistant:"
@@ -90,7 +90,7 @@ def read_prompts(path: str, errors: str = "strict") -> Iterator[tuple[Turns, Pla
 class _Record:
     """The object of a line."""
 
-    values: Mapping[str, Any]
+    values: Mapping[str, Json]
     place: Place
 
     def __contains__(self, key: str) -> bool:
@@ -100,7 +100,7 @@ class _Record:
         """The error for this line."""
         return self.place.error(message, hint)
 
-    def get(self, *keys: str) -> tuple[str, Any]:
+    def get(self, *keys: str) -> tuple[str, Json]:
         """The first of `keys` that the object has, and its value. Raises DataError."""
         for key in keys:
             if key in self:
@@ -111,7 +111,7 @@ class _Record:
         """The text or the messages under the first of `keys`. Raises DataError."""
         return self.turns(*self.get(*keys))
 
-    def turns(self, key: str, value: Any) -> Turns:
+    def turns(self, key: str, value: Json) -> Turns:
         """A text or messages. Raises DataError, which names `key`."""
         if isinstance(value, str):
             return (Turn("", value),)
@@ -119,7 +119,7 @@ class _Record:
             raise self.refuse(f"{key!r} is {type(value).__name__}, expected text or a list of messages")
         return tuple(self._message(key, message) for message in value)
 
-    def _message(self, key: str, message: Any) -> Turn:
+    def _message(self, key: str, message: Json) -> Turn:
         role, content = (message.get("role"), message.get("content")) if isinstance(message, dict) else (None, None)
         if role not in _ROLES or not isinstance(content, str):
             hint = f"a message is an object with a role ({', '.join(_ROLES)}) and content, which is text"
@@ -133,7 +133,7 @@ class _Record:
             raise self.refuse(f"{key!r} is {shown(str(value))}, expected true or false")
         return bool(value)
 
-    def number(self, key: str, value: Any) -> float:
+    def number(self, key: str, value: Json) -> float:
         """A finite number. Raises DataError."""
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
             raise self.refuse(f"{key!r} has {shown(str(value))}, expected a number")
@@ -157,10 +157,13 @@ def _conversation(record: _Record) -> Demonstration:
 def _alpaca(record: _Record) -> Iterator[Demonstration]:
     """The instruction with its input, or with each of its instances."""
     instruction = _plain(record, "instruction")
-    instances = record.values.get("instances", [record.values])
-    if not isinstance(instances, list) or not all(isinstance(each, dict) for each in instances):
+    instances = record.values.get("instances")
+    objects = instances if isinstance(instances, list) else [dict(record.values)]
+    if not (instances is objects or "instances" not in record.values):
         raise record.refuse("'instances' is not a list of objects")
-    for each in instances:
+    for each in objects:
+        if not isinstance(each, dict):
+            raise record.refuse("'instances' is not a list of objects")
         instance = _Record(each, record.place)
         given = _plain(instance, "input") if "input" in instance else ""
         prompt = _ALPACA.format(
@@ -221,7 +224,7 @@ def _pair(record: _Record, margin: float) -> Ranking:
     return Ranking(prompt, (chosen, rejected), (1.0, 2.0), record.place, margin)
 
 
-def _following(record: _Record, values: Sequence[tuple[str, Any]]) -> tuple[Turns, tuple[Turns, ...]]:
+def _following(record: _Record, values: Sequence[tuple[str, Json]]) -> tuple[Turns, tuple[Turns, ...]]:
     """The prompt, and the responses under some keys without the messages of the prompt that they begin with, as some files
     have them. Raises DataError.
     """
@@ -275,7 +278,7 @@ def _common_prompt(record: _Record, chosen: Turns, rejected: Turns) -> tuple[Tur
     return (Turn("", same[:end]),), (Turn("", first[end:]),), (Turn("", second[end:]),)
 
 
-def _common(first: Sequence[Any], second: Sequence[Any]) -> int:
+def _common(first: Sequence[object], second: Sequence[object]) -> int:
     """How many elements both begin with alike."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second)))
 

@@ -27,7 +27,6 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Any
 
 from nlptools import messages
 from nlptools.errors import display, shown
@@ -38,6 +37,7 @@ from nlptools.formats.lines import InputLines, header_names
 from nlptools.formats.qamr import COLUMNS, read_qamr
 from nlptools.formats.reading_options import Options
 from nlptools.formats.squad import At, JsonFile, walk
+from nlptools.json_types import Json, JsonObject
 
 _YES_NO = {"yes": "yes", "no": "no", "none": "none", "true": "yes", "false": "no"}
 _NAMES = ("question", "context", "answer")  # the columns of a table
@@ -103,9 +103,9 @@ def _of_rows(lines: InputLines, delimiter: str, options: Options, moved: Counter
                 f"{messages.counted(len(fields), 'column')}, expected {wanted}", "--layout squad or jsonl for JSON"
             )
         row = dict(zip(_NAMES, (fields[place] for place in places if place < len(fields))))
-        value: dict[str, Any] = {"id": str(number), "question": row["question"], "is_impossible": False}
+        value: JsonObject = {"id": str(number), "question": row["question"], "is_impossible": False}
         if "answer" in row:
-            answers = [{"text": row["answer"], "answer_start": 0}]
+            answers: list[Json] = [{"text": row["answer"], "answer_start": 0}]
             value |= {"is_impossible": True} if not row["answer"] else {"answers": answers}
         yield _question(value, row["context"], at, options, Counter())
 
@@ -113,7 +113,7 @@ def _of_rows(lines: InputLines, delimiter: str, options: Options, moved: Counter
 # -- one question -----------------------------------------------------------------------------------------------------
 
 
-def _question(value: Mapping[str, Any], context: str, at: At, options: Options, moved: Counter[str]) -> Question:
+def _question(value: Mapping[str, Json], context: str, at: At, options: Options, moved: Counter[str]) -> Question:
     """A question in the form of SQuAD. `moved` counts answers that were moved, or lost, not being at their stated place."""
     id = at.id(value)
     impossible = value.get("is_impossible")
@@ -130,7 +130,7 @@ def _question(value: Mapping[str, Any], context: str, at: At, options: Options, 
     return Question(id, at.text(value, "question"), context, answers, impossible, Place(at.path, at.line or 1), yes_no)
 
 
-def _yes_no(value: Mapping[str, Any], at: At) -> str | None:
+def _yes_no(value: Mapping[str, Json], at: At) -> str | None:
     raw = value.get("yes_no_answer")
     if raw is None:
         return None
@@ -139,7 +139,7 @@ def _yes_no(value: Mapping[str, Any], at: At) -> str | None:
     return _YES_NO[str(raw).lower()]
 
 
-def _pairs(value: Mapping[str, Any], at: At) -> list[tuple[str, int]]:
+def _pairs(value: Mapping[str, Json], at: At) -> list[tuple[str, int]]:
     """Text and offset of each answer, in either form."""
     raw = value.get("answers")
     if raw is None:
@@ -151,10 +151,12 @@ def _pairs(value: Mapping[str, Any], at: At) -> list[tuple[str, int]]:
     else:
         objects = at.objects(value, "answers")
         texts, starts = ([answer.get(key) for answer in objects] for key in ("text", "answer_start"))
+    pairs: list[tuple[str, int]] = []
     for text, start in zip(texts, starts):
         if not isinstance(text, str) or not isinstance(start, int) or isinstance(start, bool):
             at.refuse("an answer has no 'text' or no whole number 'answer_start'")
-    return list(zip(texts, starts))
+        pairs.append((text, start))
+    return pairs
 
 
 def _placed(
@@ -192,7 +194,7 @@ def nearest(context: str, text: str, start: int) -> int | None:
 # -- one object per line ----------------------------------------------------------------------------------------------
 
 
-def _of_object(value: Mapping[str, Any], at: At, options: Options, moved: Counter[str]) -> Question:
+def _of_object(value: Mapping[str, Json], at: At, options: Options, moved: Counter[str]) -> Question:
     if "document_text" in value:
         return _natural(value, at, options)
     if "passage" in value:
@@ -200,7 +202,7 @@ def _of_object(value: Mapping[str, Any], at: At, options: Options, moved: Counte
     return _question({"id": str(at.line), **value}, at.text(value, "context"), at, options, moved)
 
 
-def _boolean(value: Mapping[str, Any], at: At, options: Options) -> Question:
+def _boolean(value: Mapping[str, Json], at: At, options: Options) -> Question:
     """A question of BoolQ; without id, its line number is the id."""
     raw = value.get("answer", value.get("label"))
     if options.labelled and (raw is None or str(raw).lower() not in _YES_NO):
@@ -211,7 +213,7 @@ def _boolean(value: Mapping[str, Any], at: At, options: Options) -> Question:
     return Question(id, text, context, (), None if yes_no is None else False, Place(at.path, at.line or 1), yes_no)
 
 
-def _natural(value: Mapping[str, Any], at: At, options: Options) -> Question:
+def _natural(value: Mapping[str, Json], at: At, options: Options) -> Question:
     """A question of the simplified Natural Questions."""
     context = at.text(value, "document_text")
     text = at.text(value, "question_text")

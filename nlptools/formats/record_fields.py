@@ -9,10 +9,9 @@ without header. With a task, a record is an example as `finetune` reads it; see 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
 
 from nlptools.configs.prompting import INPUT, OUTPUT
 from nlptools.errors import UsageError
@@ -23,6 +22,7 @@ from nlptools.formats import readers, records
 from nlptools.formats.examples import Place
 from nlptools.formats.lines import InputLines, column_number, header_names
 from nlptools.formats.reading_options import Options
+from nlptools.json_types import Json
 
 _LAYOUTS = ("table", "csv", "jsonl", "parquet")
 
@@ -39,7 +39,7 @@ class Record:
 
     place: Place
     fields: dict[str, str]
-    value: Mapping[str, Any] = field(default_factory=dict)
+    value: Mapping[str, Json] = field(default_factory=dict)
     choices: tuple[str, ...] = ()
 
 
@@ -122,7 +122,7 @@ def _rows(lines: InputLines, delimiter: str, names: Collection[str], options: Op
         yield Record(lines.place(number), fields)
 
 
-def _text(value: Any) -> str:
+def _text(value: Json) -> str:
     """A JSON value as text: text unchanged, others as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
@@ -141,8 +141,7 @@ def of_example(example: kinds.Example) -> Record:
     choice              context, answer
     coreference         text, pronoun, name_a, name_b, answer (neither, if it is none of the two names)
     """
-    make = _OF_EXAMPLES[type(example)]
-    fields, output = make(example)
+    fields, output = _fields(example)
     known = {name: text for name, text in {**fields, OUTPUT: output}.items() if text is not None}
     if isinstance(example, kinds.TextExample) and example.layout == "jsonl":
         return Record(example.place, known, json.loads(example.columns[0]))
@@ -150,6 +149,24 @@ def of_example(example: kinds.Example) -> Record:
 
 
 Fields = tuple[dict[str, str | None], str | None]  # the fields but `output`, and that
+
+
+def _fields(example: kinds.Example) -> Fields:
+    match example:
+        case kinds.TextExample():
+            return _of_text(example)
+        case kinds.TaggedSentence():
+            return _of_tagged(example)
+        case kinds.PredicateSentence():
+            return _of_roles(example)
+        case kinds.Question():
+            return _of_question(example)
+        case kinds.Choice():
+            return _of_choice(example)
+        case kinds.Coreference():
+            return _of_coreference(example)
+    message = "--task instruct, reward and preference: their examples are prompts already"
+    raise UsageError(message, hint="without --task, the keys of JSON lines are fields")
 
 
 def _of_text(example: kinds.TextExample) -> Fields:
@@ -193,13 +210,3 @@ def _of_coreference(example: kinds.Coreference) -> Fields:
     answer = names.get(example.label, "neither")
     fields = {"pronoun": example.pronoun, "name_a": example.name_a, "name_b": example.name_b, "answer": answer}
     return {INPUT: example.text, "text": example.text, **fields}, answer
-
-
-_OF_EXAMPLES: dict[type, Callable[[Any], Fields]] = {
-    kinds.TextExample: _of_text,
-    kinds.TaggedSentence: _of_tagged,
-    kinds.PredicateSentence: _of_roles,
-    kinds.Question: _of_question,
-    kinds.Choice: _of_choice,
-    kinds.Coreference: _of_coreference,
-}

@@ -17,6 +17,7 @@ from typing import Any
 from xml.parsers import expat
 
 from nlptools import configs, messages
+from nlptools.configs import units
 from nlptools.errors import DataError, Unavailable, UsageError, display
 from nlptools.files import line_records, progress, streams
 from nlptools.files.layout_names import TABLES, named_layout
@@ -32,6 +33,7 @@ from nlptools.formats.lines import (
     joined,
 )
 from nlptools.formats.tables import LABELS, TEXTS
+from nlptools.json_types import Json, JsonObject
 
 _ROWS = 1024  # of a block
 OBJECTS = ("jsonl", "parquet", "rte")
@@ -62,7 +64,7 @@ def rows(lines: InputLines, delimiter: str = TABS) -> Iterator[tuple[int, list[s
             yield number, line.split("\t")
         return
     lines.keep_returns = True
-    csv.field_size_limit(configs.LARGEST)
+    csv.field_size_limit(units.LARGEST)
     numbered = iter(lines)
     start, first = next(numbered, (0, ""))
     if not start:
@@ -104,9 +106,7 @@ def _csv(lines: InputLines, source: Iterable[str], delimiter: str, before: int) 
     lines.note_skipped(skipped)
 
 
-def objects(
-    lines: InputLines, layout: str = "jsonl", delimiter: str | None = None
-) -> Iterator[tuple[int, dict[str, Any]]]:
+def objects(lines: InputLines, layout: str = "jsonl", delimiter: str | None = None) -> Iterator[tuple[int, JsonObject]]:
     """Number and value of each record of a file in the layout "jsonl", "csv" or "tsv" with a header, "parquet" or "rte".
 
     Raises:
@@ -193,8 +193,8 @@ def columns_of(
     lines = InputLines(path, errors)
     kind = named_layout(path)
     keyed = kind in ("parquet", "jsonl") and not delimiter
-    table: Iterator[tuple[int, Sequence[Any]]]
-    table = _table(objects(lines, kind)) if keyed else rows(lines, delimiter_of(kind, delimiter))
+    table: Iterator[tuple[int, Sequence[Json]]]
+    table = with_names(objects(lines, kind)) if keyed else rows(lines, delimiter_of(kind, delimiter))
     first = next(table, None)
     if first is None:
         return
@@ -237,7 +237,7 @@ def _only_column(fields: Sequence[str], path: str, keyed: bool, labels: bool) ->
     return "1"
 
 
-def _table(objects: Iterator[tuple[int, dict[str, Any]]]) -> Iterator[tuple[int, list[Any]]]:
+def with_names(objects: Iterator[tuple[int, JsonObject]]) -> Iterator[tuple[int, Sequence[Json]]]:
     """Objects as rows, the names of the first one before them; missing fields are None."""
     names: list[str] = []
     for number, value in objects:
@@ -247,7 +247,7 @@ def _table(objects: Iterator[tuple[int, dict[str, Any]]]) -> Iterator[tuple[int,
         yield number, [value.get(name) for name in names]
 
 
-def _parquet(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _parquet(path: str) -> Iterator[tuple[int, JsonObject]]:
     try:
         from pyarrow import ArrowException, parquet
     except ImportError:
@@ -278,23 +278,24 @@ def _shortest(batch: Any) -> Any:
     return batch
 
 
-def _rte(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _rte(path: str) -> Iterator[tuple[int, JsonObject]]:
     """The pairs of a file, with the keys premise, hypothesis, label and id."""
     parser = expat.ParserCreate()
     parser.buffer_text = True
-    done: list[tuple[int, dict[str, Any]]] = []
+    done: list[tuple[int, dict[str, str | None]]] = []
+    texts: list[dict[str, str]] = []
     inside: list[str] = []
 
     def start(name: str, attributes: dict[str, str]) -> None:
         inside.append(name)
         if name == "pair":
             label = attributes.get("entailment", attributes.get("value"))
-            value = {"id": attributes.get("id"), "premise": "", "hypothesis": "", "label": label}
-            done.append((parser.CurrentLineNumber, value))
+            done.append((parser.CurrentLineNumber, {"id": attributes.get("id"), "label": label}))
+            texts.append({"premise": "", "hypothesis": ""})
 
     def text(data: str) -> None:
         if done and inside[-1] in ("t", "h"):
-            done[-1][1]["premise" if inside[-1] == "t" else "hypothesis"] += data
+            texts[-1]["premise" if inside[-1] == "t" else "hypothesis"] += data
 
     parser.StartElementHandler, parser.CharacterDataHandler = start, text
     parser.EndElementHandler = lambda name: inside.pop()
@@ -303,4 +304,5 @@ def _rte(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
             parser.ParseFile(stream)
         except expat.ExpatError as error:
             raise DataError(f"not valid XML: {error}", path=path, line=error.lineno) from None
-    yield from done
+    for (number, attributes), pair in zip(done, texts, strict=True):
+        yield number, {**attributes, **pair}

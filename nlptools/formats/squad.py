@@ -13,11 +13,12 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 from nlptools.errors import DataError
 from nlptools.formats.examples import Place
 from nlptools.formats.lines import InputLines
+from nlptools.json_types import Json, JsonObject
 
 
 @dataclass(frozen=True)
@@ -36,34 +37,36 @@ class At(Place):
         """Raises DataError."""
         raise self.error(f"{self.name}: {message}" if self.name else message, hint)
 
-    def refuse_value(self, key: str, value: Any, expected: str) -> NoReturn:
+    def refuse_value(self, key: str, value: Json, expected: str) -> NoReturn:
         """Raises DataError for the value under a key."""
         name = f"{self.name}.{key}" if self.name else key
         raise self.error(f"{name} is {kind(value)}, expected {expected}")
 
-    def text(self, holder: Mapping[str, Any], key: str) -> str:
+    def text(self, holder: Mapping[str, Json], key: str) -> str:
         """The text under a key."""
         value = holder.get(key)
         if not isinstance(value, str):
             self.refuse_value(key, value, "text")
         return value
 
-    def id(self, question: Mapping[str, Any]) -> str:
+    def id(self, question: Mapping[str, Json]) -> str:
         """The id of a question: text or a number."""
         value = question.get("id")
         if not isinstance(value, (str, int)) or isinstance(value, bool):
             self.refuse_value("id", value, "text")
         return str(value)
 
-    def objects(self, holder: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    def objects(self, holder: Mapping[str, Json], key: str) -> list[JsonObject]:
         """The objects of the list under a key."""
         value = holder.get(key)
         if not isinstance(value, list):
             self.refuse_value(key, value, "a list")
+        objects: list[JsonObject] = []
         for i, item in enumerate(value):
             if not isinstance(item, dict):
                 self.refuse_value(f"{key}[{i}]", item, "an object")
-        return value
+            objects.append(item)
+        return objects
 
 
 class JsonFile:
@@ -85,10 +88,10 @@ class JsonFile:
             raise DataError(f"not valid JSON: {error}", path=self.path, hint=hint) from None
         if not isinstance(root, dict):
             At(self.path, 1).refuse(f"expected a JSON object, found {kind(root)}", hint)
-        self.root: dict[str, Any] = root
+        self.root: JsonObject = root
         self._position, self._line = 0, 1
 
-    def at(self, key: Any, name: str = "") -> At:
+    def at(self, key: Json, name: str = "") -> At:
         """The place where `key` is written next, after the keys asked for before; the line of the last one if not found."""
         position = self.text.find(json.dumps(key, ensure_ascii=False), self._position)
         if key is not None and position >= 0:
@@ -97,7 +100,7 @@ class JsonFile:
         return At(self.path, self._line, name)
 
 
-def walk(file: JsonFile, contexts: bool = True) -> Iterator[tuple[dict[str, Any], str, At]]:
+def walk(file: JsonFile, contexts: bool = True) -> Iterator[tuple[JsonObject, str, At]]:
     """(question, context, place) of all questions of a file; without `contexts`, these are not required and not returned.
 
     Raises:
@@ -148,10 +151,12 @@ def read_predictions(path: str | Path, errors: str = "strict") -> dict[str, str]
         DataError: not JSON, or not of that form; names the question.
     """
     file = JsonFile(InputLines(str(path), errors))
+    predictions: dict[str, str] = {}
     for id, text in file.root.items():
         if not isinstance(text, str):
             file.at(id).refuse(f"the prediction of question {id!r} is {kind(text)}, expected text")
-    return file.root
+        predictions[id] = text
+    return predictions
 
 
 def read_no_answer(path: str | Path, errors: str = "strict") -> dict[str, float]:
@@ -174,7 +179,7 @@ def read_no_answer(path: str | Path, errors: str = "strict") -> dict[str, float]
     return odds
 
 
-def kind(value: Any) -> str:
+def kind(value: Json) -> str:
     """The kind of a JSON value, in words."""
     names = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "missing"}
     return names.get(type(value), "a number")

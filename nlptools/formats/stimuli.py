@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from nlptools.errors import DataError
 from nlptools.files.layout_names import named_layout
 from nlptools.files.line_records import escape, unescape
 from nlptools.formats import records, values
 from nlptools.formats.lines import InputLines, column_number, header_names
+from nlptools.json_types import Json
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,10 @@ def read(paths: Sequence[str], column: str, size: int, errors: str = "strict") -
 def _windows(path: str, column: str, size: int, errors: str, first: bool) -> Iterator[Stimuli]:
     lines, kind = InputLines(path, errors), named_layout(path)
     keyed, tabs = kind in ("jsonl", "parquet"), kind != "csv"
-    table: Iterator[tuple[int, list[Any]]]
-    table = _with_names(records.objects(lines, kind)) if keyed else records.rows(lines, records.delimiter_of(kind))
+    table: Iterator[tuple[int, Sequence[Json]]]
+    table = (
+        records.with_names(records.objects(lines, kind)) if keyed else records.rows(lines, records.delimiter_of(kind))
+    )
     names: tuple[str, ...] = ()
     place, rows, texts = -1, [], []
     for number, fields in table:
@@ -73,29 +75,16 @@ def _windows(path: str, column: str, size: int, errors: str, first: bool) -> Ite
             place -= numbered and not keyed and place > 0
             if names:
                 continue
-        try:
-            text = fields[place]
-        except IndexError:
-            message = f"no column {column}: the line has {len(fields)}"
-            raise DataError(message, path=path, line=number) from None
+        if not -len(fields) <= place < len(fields):
+            raise DataError(f"no column {column}: the line has {len(fields)}", path=path, line=number)
         if names and len(fields) != len(names):
             raise DataError(f"{len(fields)} columns, expected {len(names)}", path=path, line=number)
+        plain = ["" if field is None else values.text(field) for field in fields]
         raw = not keyed and tabs
-        plain = fields if raw else ["" if field is None else values.text(field) for field in fields]
-        rows.append(list(plain) if raw else list(map(escape, plain)))
-        texts.append(unescape(text) if raw else plain[place])
+        rows.append(plain if raw else list(map(escape, plain)))
+        texts.append(unescape(plain[place]) if raw else plain[place])
         if len(rows) == size:
             yield Stimuli(names, place % len(fields), rows, texts, first)
             rows, texts, first = [], [], False
     if rows or names:
         yield Stimuli(names, place, rows, texts, first)
-
-
-def _with_names(objects: Iterator[tuple[int, dict[str, Any]]]) -> Iterator[tuple[int, list[Any]]]:
-    """Objects as rows, the names of the first one before them; missing fields are None."""
-    names: list[str] = []
-    for number, value in objects:
-        if not names:
-            names = list(value)
-            yield number, list(names)
-        yield number, [value.get(name) for name in names]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from nlptools import messages
 from nlptools.errors import display, shown
@@ -13,9 +12,10 @@ from nlptools.formats.examples import Columns, TextExample
 from nlptools.formats.lines import InputLines, joined, joined_names
 from nlptools.formats.reading_options import Options
 from nlptools.formats.tables import IDS, LABELS, TEXTS, UNDECIDED, counts, known_texts
+from nlptools.json_types import Json
 
 
-def text_keys(task: str, value: Mapping[str, Any], options: Options) -> tuple[str, ...] | None:
+def text_keys(task: str, value: Mapping[str, Json], options: Options) -> tuple[str, ...] | None:
     """The keys of the texts, None if there are none."""
     known = [options.text_column] if options.text_column else known_texts(task, options)
     if not options.text_column and options.learned is not None:
@@ -25,13 +25,13 @@ def text_keys(task: str, value: Mapping[str, Any], options: Options) -> tuple[st
     return next((names for names in known if _keys(names, value) <= value.keys()), None)
 
 
-def _keys(names: Iterable[str], value: Mapping[str, Any]) -> set[str]:
+def _keys(names: Iterable[str], value: Mapping[str, Json]) -> set[str]:
     """The keys of an object that hold the texts `names`, which may be joined of several."""
     return {key for name in names for key in joined_names(name, value)}
 
 
 def object_texts(
-    task: str, objects: Iterable[tuple[int, Mapping[str, Any]]], lines: InputLines, options: Options
+    task: str, objects: Iterable[tuple[int, Mapping[str, Json]]], lines: InputLines, options: Options
 ) -> Iterator[TextExample]:
     """The examples of a file of objects; see `texts.read_texts`. Raises DataError."""
     undecided = 0
@@ -43,10 +43,7 @@ def object_texts(
             two = counts(task, options) == (1,) and any(set(names) <= value.keys() for names in TEXTS[2])
             hint = "--task pair takes two texts" if two else "--text-column names them"
             raise lines.refuse(number, f"no texts: expected the keys {keys_text}, found {', '.join(value)}", hint)
-        for key in _keys(keys, value):
-            if not isinstance(value[key], str):
-                raise lines.refuse(number, f"{key!r} is not text", "--text-column names another key")
-        texts = tuple(joined(value[key] for key in joined_names(name, value)) for name in keys)
+        texts = tuple(joined(_text(value, key, lines, number) for key in joined_names(name, value)) for name in keys)
         label_key = options.label_column or next((key for key in LABELS[task] if key in value), "label")
         raw = value.get(label_key)
         if (label_key, raw) == UNDECIDED:
@@ -68,6 +65,13 @@ def object_texts(
     warn_undecided(lines, undecided)
 
 
+def _text(value: Mapping[str, Json], key: str, lines: InputLines, number: int) -> str:
+    text = value[key]
+    if not isinstance(text, str):
+        raise lines.refuse(number, f"{key!r} is not text", "--text-column names another key")
+    return text
+
+
 def warn_undecided(lines: InputLines, count: int) -> None:
     """Warn of examples that were skipped because the annotators disagreed on the label."""
     if count:
@@ -75,19 +79,19 @@ def warn_undecided(lines: InputLines, count: int) -> None:
         messages.warn(f"{display(lines.path)}: skipped {skipped} without an agreed label ('-')")
 
 
-def _label(task: str, raw: Any, key: str, lines: InputLines, number: int, options: Options) -> str | None:
+def _label(task: str, raw: Json, key: str, lines: InputLines, number: int, options: Options) -> str | None:
     if isinstance(raw, list) and len(raw) == 1:
         raw = raw[0]
     if isinstance(raw, (list, dict)):
         raise lines.refuse(number, f"{key!r} is not a single label", "--multi-label takes lists of labels")
-    if raw is None or (task != "regress" and raw == -1 and not isinstance(raw, str)):
+    if raw is None or (task != "regress" and raw == -1):
         return None
     if not options.labelled and not values.is_finite(raw):
         return None
     return _spelled(raw, key, lines, number)
 
 
-def _labels(raw: Any, key: str, lines: InputLines, number: int, options: Options) -> tuple[str, ...]:
+def _labels(raw: Json, key: str, lines: InputLines, number: int, options: Options) -> tuple[str, ...]:
     if raw is None:
         if options.labelled:
             raise lines.refuse(number, f"no {key!r}", "give an example without classes an empty list")
@@ -95,12 +99,11 @@ def _labels(raw: Any, key: str, lines: InputLines, number: int, options: Options
     if isinstance(raw, str):
         return split_labels(raw, options)
     several = raw if isinstance(raw, list) else [raw]
-    if not options.labelled:
-        several = [each for each in several if each is not None and values.is_finite(each)]
-    return tuple(_spelled(each, key, lines, number) for each in several)
+    kept = [each for each in several if options.labelled or (each is not None and values.is_finite(each))]
+    return tuple(_spelled(each, key, lines, number) for each in kept)
 
 
-def _spelled(raw: Any, key: str, lines: InputLines, number: int) -> str:
+def _spelled(raw: Json, key: str, lines: InputLines, number: int) -> str:
     """A label as text. Raises DataError for NaN, infinity and, in a list, null."""
     if raw is None or not values.is_finite(raw):
         hint = "each line of training and validation data needs one"

@@ -142,7 +142,7 @@ class PromptBuilder:
             if answer is not None and answer not in choices:
                 listed = ", ".join(map(shown, self._choices(record)))
                 raise record.place.error(f"the answer is none of the choices {listed}: {shown(answer.strip())}")
-            item.update(choices=choices, answer=None if answer is None else choices.index(answer))
+            item |= {"choices": [*choices], "answer": None if answer is None else choices.index(answer)}
         return item
 
     def _choices(self, record: Record) -> Sequence[str]:

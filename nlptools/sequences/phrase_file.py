@@ -21,6 +21,7 @@ import numpy as np
 from nlptools.configs.sequences import THRESHOLDS
 from nlptools.errors import BundleError, DataError, UsageError, display
 from nlptools.files import line_records, streams
+from nlptools.json_types import JsonObject
 from nlptools.sequences.bigrams import LINE_END, BigramWords, Packing
 from nlptools.sequences.phrases import PhraseCounts, Rule
 
@@ -140,7 +141,7 @@ def _read_section(path: str, rows: list[Row]) -> tuple[Rule, PhraseCounts]:
     return rule, PhraseCounts(words.ids, packing, table, keys, counts, total, entries)
 
 
-def _read_header(settings: dict[str, Any], path: str, number: int) -> tuple[Rule, int, int]:
+def _read_header(settings: JsonObject, path: str, number: int) -> tuple[Rule, int, int]:
     """Rule, words and entries. Raises DataError."""
 
     def value(name: str, *kinds: type) -> Any:

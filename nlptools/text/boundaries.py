@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from nlptools.json_types import Json, JsonObject
 from nlptools.text.vocab import ROLES, Vocab
 
 
@@ -39,13 +40,13 @@ class Boundaries:
         row = [self.first, *text, *([] if pair is None else [self.between, *pair]), self.last]
         return [id for id in row if id is not None]
 
-    def template(self, vocab: Vocab) -> dict[str, Any]:
+    def template(self, vocab: Vocab) -> JsonObject:
         """The post-processor of a tokenizer.json that adds these tokens."""
 
-        def token(id: int | None, type: int) -> list[dict[str, Any]]:
+        def token(id: int | None, type: int) -> list[Json]:
             return [] if id is None else [{"SpecialToken": {"id": vocab.token(id), "type_id": type}}]
 
-        def text(name: str, type: int) -> list[dict[str, Any]]:
+        def text(name: str, type: int) -> list[Json]:
             return [{"Sequence": {"id": name, "type_id": type}}]
 
         names = {id: vocab.token(id) for id in (self.first, self.between, self.last) if id is not None}
@@ -58,16 +59,18 @@ class Boundaries:
         }
 
 
-def with_template(post_processor: Mapping[str, Any] | None, template: Mapping[str, Any]) -> dict[str, Any]:
+def with_template(post_processor: Mapping[str, Json] | None, template: Mapping[str, Json]) -> JsonObject:
     """A post-processor that adds tokens by `template`, and treats offsets as the one of a tokenizer.json does."""
-    parts = [] if post_processor is None else post_processor.get("processors", [post_processor])
-    kept = [part for part in parts if part.get("type") == "ByteLevel"]
-    return {"type": "Sequence", "processors": [*kept, template]} if kept else dict(template)
+    own = dict(post_processor or {})
+    parts = own.get("processors", [own])
+    listed = parts if isinstance(parts, list) else []
+    kept = [part for part in listed if isinstance(part, dict) and part.get("type") == "ByteLevel"]
+    return {"type": "Sequence", "processors": [*kept, dict(template)]} if kept else dict(template)
 
 
 def described(
-    tokenizer: Any, source: str, config: Mapping[str, Any], vocab: Vocab, boundaries: Boundaries
-) -> tuple[str, dict[str, Any]]:
+    tokenizer: Any, source: str, config: Mapping[str, Json], vocab: Vocab, boundaries: Boundaries
+) -> tuple[str, JsonObject]:
     """tokenizer.json and tokenizer_config.json that make other programs put tokens around texts; unchanged if they do so now.
 
     Args:
@@ -94,9 +97,9 @@ def described(
     return json.dumps(content, indent=2, ensure_ascii=False), kept
 
 
-def default_config(vocab: Vocab) -> dict[str, Any]:
+def default_config(vocab: Vocab) -> JsonObject:
     """A tokenizer_config.json for transformers: a fast tokenizer and the names of its special tokens."""
-    config: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
+    config: JsonObject = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
     for role in ROLES:
         if (id := getattr(vocab, role)) is not None:
             config[f"{role}_token"] = vocab.token(id)

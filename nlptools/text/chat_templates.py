@@ -18,6 +18,7 @@ from nlptools.errors import BundleError, DataError, InputError, UsageError, disp
 from nlptools.files import atomic
 from nlptools.files.artifacts import read_json
 from nlptools.files.hub_cache import DOWNLOAD, locate
+from nlptools.json_types import Json, JsonObject
 from nlptools.text.huggingface import MAX_JSON_BYTES, read_bytes
 from nlptools.text.template_sandbox import Sandbox
 from nlptools.text.tokenizer import Tokenizer
@@ -209,28 +210,29 @@ def renderer(name: str, tokenizer: Tokenizer) -> Renderer | None:
     return Renderer(conversation, end if end and len(tokenizer.encode(end)) > 1 else "")
 
 
-def _config(path: Path) -> dict[str, Any]:
+def _config(path: Path) -> JsonObject:
     return read_json(path) if path.is_file() else {}
 
 
-def _special_tokens(path: Path, tokenizer: Mapping[str, Any]) -> dict[str, str]:
+def _special_tokens(path: Path, tokenizer: Mapping[str, Json]) -> dict[str, str]:
     """The special tokens that a template may name, such as bos_token. `tokenizer`: the content of tokenizer_config.json."""
     tokens = dict(tokenizer)
     if "added_tokens_decoder" not in tokenizer:  # a folder of older versions, where this file says more
         tokens.update(_config(path / "special_tokens_map.json"))
     named = {key: value for key, value in tokens.items() if key.endswith("_token")}
     for group in ("model_specific_special_tokens", "extra_special_tokens"):
-        named.update(tokens[group] if isinstance(tokens.get(group), dict) else {})
+        more = tokens.get(group)
+        named.update(more if isinstance(more, dict) else {})
     texts = {key: _token(value) for key, value in named.items()}
     return {key: text for key, text in texts.items() if text is not None}
 
 
-def _token(value: Any) -> str | None:
+def _token(value: Json) -> str | None:
     value = value.get("content") if isinstance(value, dict) else value
     return value if isinstance(value, str) else None
 
 
-def _source(path: Path, tokenizer: Mapping[str, Any]) -> str | None:
+def _source(path: Path, tokenizer: Mapping[str, Json]) -> str | None:
     """The Jinja source: in a file of its own, or in tokenizer_config.json, where several have names."""
     if (path / _TEMPLATE).is_file():
         with reading(path / _TEMPLATE):

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from nlptools.errors import BundleError, display
+from nlptools.json_types import Json
 from nlptools.text.builtin import without_surrogates
 from nlptools.text.guarded_calls import guarded
 
@@ -31,7 +32,7 @@ class _Step(NamedTuple):
     writes: frozenset[str] | None = None
 
 
-def check_growth(tokenizer: Mapping[str, Any], path: str) -> None:
+def check_growth(tokenizer: Mapping[str, Json], path: str) -> None:
     """Raises BundleError for the content of a tokenizer.json that can make a text more than 1,000 times as long."""
     for key, name in (("normalizer", "normalizers"), ("decoder", "decoders")):
         found = growth(tokenizer.get(key))
@@ -64,7 +65,7 @@ def _length(normalizer: Any, text: str) -> int:
     return len(normalizer.normalize_str(text))
 
 
-def growth(part: Any) -> float:
+def growth(part: Json) -> float:
     """How many times as long a text can become by a normalizer or a decoder, the object of a tokenizer.json; infinite for more
     than 1,000 of them in a row.
     """
@@ -81,7 +82,7 @@ def _meet(written: frozenset[str] | None, read: frozenset[str] | None) -> bool:
     return written is None or read is None or not written.isdisjoint(read)
 
 
-def _steps(part: Any) -> Iterator[_Step]:
+def _steps(part: Json) -> Iterator[_Step]:
     """The steps of a part that can make a text longer, in order. The package refuses what is not a part."""
     if not isinstance(part, dict):
         return
@@ -101,14 +102,14 @@ def _steps(part: Any) -> Iterator[_Step]:
         yield _Step(_FACTORS[kind])
 
 
-def _replacement(pattern: Any, content: str) -> _Step:
+def _replacement(pattern: Json, content: str) -> _Step:
     text = pattern.get("String") if isinstance(pattern, dict) else None
     if isinstance(text, str) and text:
         return _Step(max(1.0, len(content) / len(text)), frozenset(text), frozenset(content))
     return _Step(1.0 + len(content), None, frozenset(content))  # an expression, which may find nothing at every place
 
 
-def _longest_text(charsmap: Any) -> float:
+def _longest_text(charsmap: Json) -> float:
     """The length in bytes of the longest text that a compiled character map of SentencePiece writes."""
     try:
         data = base64.b64decode(charsmap if isinstance(charsmap, str) else "", validate=True)

@@ -494,7 +494,7 @@ def test_fail_under(call, write):
         (["-m", "pearson", "--to", "report", "-r", "g"], "--to report is not for pearson, but for metrics of labels"),
         (["-m", "ter", "--fail-under", "3", "-r", "g"], "--fail-under: of ter, lower values are better"),
         (["-m", "f1", "-b", "--confusion", "-r", "g"], "--confusion cannot be combined with --score-only"),
-        (["-m", "f1", "-r", "-"], "'-' (standard input) may stand only once"),
+        (["-m", "f1", "-r", "-"], "'-' (standard input) may occur only once"),
         (["-m", "f1:x", "-r", "g"], "no such value: f1:x, expected some of precision:0, recall:0, f1:0, support:0"),
         (["-m", "accuracy:x", "-r", "g"], "accuracy has only one value: no accuracy:x"),
         (["-m", "mrpc:x", "-r", "g"], "no such value: x, expected some of accuracy, f1, mean"),

@@ -189,6 +189,7 @@ def test_a_missing_field_names_the_template_and_the_field(call, files):
         (["-t", "equals", "--set", "x"], "", 2, "expected NAME=TEXT"),
         (["-t", "equals", "--task", "seq2seq"], "", 2, "no labelled files"),
         (["-t", "equals", "--layout", "squad"], "", 2, "no layout 'squad' without --task"),
+        (["-t", "equals", "--task", "instruct"], '{"prompt": "a", "completion": "b"}\n', 2, "are prompts already"),
         (["-t", "none"], "", 66, "no such template"),
         (["-t", "equals", "--examples", "none.tsv"], "", 66, "none.tsv: no such file"),
         (["-t", "equals", "--layout", "jsonl"], '{"input": 1\n', 65, "<stdin>:1: not valid JSON"),

@@ -278,7 +278,7 @@ def test_lines_of_a_stream(call: Run, kind: str, request: pytest.FixtureRequest)
         (("MODEL", "."), b"", 66, ".: is a directory"),
         (("bad.txt",), b"", 78, "bad.txt: is a file, expected a model directory"),
         ((".",), b"", 78, ".: no config.json: not a model directory"),
-        (("MODEL", "-", "-"), b"", 2, "may stand only once"),
+        (("MODEL", "-", "-"), b"", 2, "may occur only once"),
         (("MODEL", "--per", "letter"), b"", 2, "'letter' is not one of"),
         (("MODEL", "--stride", "-1"), b"", 2, "--stride"),
         (("MODEL", "--batch-tokens", "0"), b"", 2, "--batch-tokens"),

@@ -380,7 +380,7 @@ def test_standard_input():
 def test_answers_come_while_the_pipe_is_open():
     code = (
         "from nlptools.files import streams\n"
-        "with streams.Output() as out:\n"
+        "with streams.LineWriter() as out:\n"
         "    for block in streams.blocks('-'): out.write_lines(block.lines)"
     )
     with subprocess.Popen(
@@ -399,7 +399,7 @@ def test_broken_pipe():
         "import os, signal; signal.signal(signal.SIGPIPE, signal.SIG_IGN)\n"
         "r, w = os.pipe(); os.close(r); os.dup2(w, 1)\n"
         "try:\n"
-        "    streams.Output().write('x' * 100000)\n"
+        "    streams.LineWriter().write('x' * 100000)\n"
         "except BrokenPipeError: os._exit(7)"
     )
     assert process(code).returncode == 7
@@ -412,7 +412,7 @@ def test_closed_standard_streams():
         "try: list(streams.lines('-'))\n"
         "except InputError: pass\n"
         "else: os._exit(3)\n"
-        "try: streams.Output()\n"
+        "try: streams.LineWriter()\n"
         "except StreamError: pass\n"
         "else: os._exit(4)\n"
         "os._exit(0 if os.open('/dev/null', os.O_RDONLY) > 2 else 5)"
