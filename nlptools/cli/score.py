@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,7 +16,9 @@ from nlptools.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from nlptools.files.streams import LineWriter
+    from nlptools.formats.stimuli import Stimuli
     from nlptools.inference.language_model import TextLanguageModel
+    from nlptools.inference.uses import Scores
 
 
 @make_command(
@@ -51,53 +54,80 @@ def command(
     from nlptools.corpora import text_lines
     from nlptools.files import streams
     from nlptools.formats import stimuli
-    from nlptools.inference import mixture_directory
+    from nlptools.inference import mixture_directory, uses
     from nlptools.inference.loading import load
-    from nlptools.inference.score_rows import rows, table
 
     layout = "json" if score.per == "total" else "jsonl" if score.json or score.choices else "text"
     names = streams.check_inputs(inputs, [score.tune] if score.tune else [])
     if score.save is not None:
         mixture_directory.check_target(score.save, lines.force)
     with streams.LineWriter(lines.output, force=lines.force, line_buffered=lines.line_buffered, layout=layout) as out:
-        loaded: Any = load(model, *score.mixed, compute=compute, settings=score, errors=common.encoding_errors)
+        where: Any = {"compute": compute, "errors": common.encoding_errors}
+        if score.choices:
+            chooser = load(model, *score.mixed, use=uses.CHOOSE, settings=score, **where)
+            _score_choices(chooser, names, score, lines, common, out)
+            return
+        loaded = load(model, *score.mixed, settings=score, **where)
         if score.tune is not None:
             from nlptools.inference.tuning import tune
 
             held_out = [score.tune]
             score = tune(loaded, lambda: text_lines.blocks(held_out, common.encoding_errors), score, score.tune)
-        if score.save is not None:
-            mixture_directory.save(score.save, loaded.parts.bundles, loaded.weights)
-        if score.choices:
-            _score_choices(loaded, names, score, lines, common, out)
-            return
+        if score.save is not None and loaded.mixed is not None:
+            mixture_directory.save(score.save, loaded.mixed.parts.bundles, loaded.mixed.weights)
         if score.per == "total":
-            result = loaded.perplexity(text_lines.blocks(names, common.encoding_errors), score)
-            if result["tokens"] == 0:
-                raise DataError("no text to score: the input is empty")
+            result = _perplexity(loaded, names, score, common)
             # JSON has no infinity: a perplexity too large for a float becomes null
             plain = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in result.items()}
             out.write(json.dumps(plain, indent=1, ensure_ascii=False) + "\n")
-            loaded.unknown.report()
             return
         size = 1 if lines.line_buffered else 1024
         if score.text_column is not None:
             for window in stimuli.read(names, score.text_column, size, common.encoding_errors):
-                out.write_lines(table(loaded, window, score))
+                out.write_lines(_table(loaded, window, score))
         else:
             for block in text_lines.batches(names, size, common.encoding_errors):
-                out.write_lines(rows(loaded, block, score))
+                out.write_lines(_rows(loaded, block.lines, score))
         loaded.unknown.report()
+
+
+def _rows(model: Scores, lines: Sequence[str], score: Score) -> Iterator[str]:
+    """The output for some lines."""
+    from nlptools.inference import score_rows
+
+    if score.per == "line":
+        return score_rows.total_lines(model.totals(lines, score), model.total_columns, score)
+    if score.per == "token":
+        return score_rows.token_lines(model.score_batch(lines, score), score)
+    return score_rows.word_lines(model.words(lines, score), score)
+
+
+def _table(model: Scores, records: Stimuli, score: Score) -> Iterator[str]:
+    """The output for some records of a table."""
+    from nlptools.inference import score_rows
+
+    if score.per == "line":
+        return score_rows.total_table(records, model.totals(records.texts, score), model.total_columns)
+    return score_rows.word_table(records, model.words(records.texts, score), score)
+
+
+def _perplexity(model: Scores, names: list[str], score: Score, common: Common) -> dict[str, Any]:
+    """The perplexities of a text; reports unknown tokens. Raises DataError for an empty text."""
+    from nlptools.corpora import text_lines
+
+    result = model.perplexity(text_lines.blocks(names, common.encoding_errors), score)
+    if result["tokens"] == 0:
+        raise DataError("no text to score: the input is empty")
+    model.unknown.report()
+    return result
 
 
 def _compare(
     models: list[str], inputs: tuple[str, ...], score: Score, compute: Compute, lines: LineOutput, common: Common
 ) -> None:
     """Write a table of several models, each alone."""
-    from nlptools.corpora import text_lines
-    from nlptools.errors import DataError
     from nlptools.files import progress, streams
-    from nlptools.inference import choices, score_tables
+    from nlptools.inference import choices, score_tables, uses
     from nlptools.inference.loading import load
 
     if not score.choices and score.per != "total":
@@ -110,18 +140,15 @@ def _compare(
     with streams.LineWriter(lines.output, force=lines.force, line_buffered=True) as out:
         head = score_tables.accuracy_header(score) if score.choices else score_tables.perplexity_header()
         for number, model in enumerate(models):
-            loaded: Any = load(model, compute=compute, settings=score, errors=common.encoding_errors)
+            where: Any = {"settings": score, "compute": compute, "errors": common.encoding_errors}
             if score.choices:
-                scorer = choices.ChoiceScorer(loaded, score)
+                scorer = choices.ChoiceScorer(load(model, use=uses.CHOOSE, **where), score)
                 for items in scorer.objects(names, common.encoding_errors):
                     progress.done(len(items))
                 rows = list(score_tables.accuracy_rows(model, scorer))
             else:
-                result = loaded.perplexity(text_lines.blocks(names, common.encoding_errors), score)
-                if result["tokens"] == 0:
-                    raise DataError("no text to score: the input is empty")
+                result = _perplexity(load(model, **where), names, score, common)
                 rows = [score_tables.perplexity_row(model, result)]
-                loaded.unknown.report()
             out.write_lines(rows if number else [head, *rows])
 
 

@@ -17,7 +17,8 @@ from nlptools.corpora import token_file
 from nlptools.corpora.token_file import TextCounts
 from nlptools.errors import UsageError, display
 from nlptools.files.streams import LineBlock
-from nlptools.inference.line_score import LineScore, refuse_streams, token_name
+from nlptools.inference.line_score import BOTH_DIRECTIONS, LineScore, refuse_streams, token_name
+from nlptools.inference.mixture_parts import Mixed
 from nlptools.inference.opening import Asked, Opened
 from nlptools.inference.perplexity import perplexities, perplexity
 from nlptools.inference.scoring import Stop, document_scores, whole_documents
@@ -97,6 +98,13 @@ class BidirectionalScorer:
 
     The log-probability of a word is the mean of those of both directions, which also stand for themselves.
     """
+
+    total_columns = BOTH_DIRECTIONS
+
+    @property
+    def mixed(self) -> Mixed | None:
+        """See `uses.Scores`."""
+        return None
 
     def __init__(self, loaded: bundle.Bundle[Elmo], backend: Backend) -> None:
         """Raises UsageError for a model without a softmax."""

@@ -31,7 +31,8 @@ from nlptools.inference.generation.prompt_tokens import PromptTokens
 from nlptools.inference.generation.requests import CompletionRequest
 from nlptools.inference.generation.stop_texts import TextWatch
 from nlptools.inference.likelihoods import Likelihood
-from nlptools.inference.line_score import LineScore, token_name
+from nlptools.inference.line_score import TOTAL, LineScore, token_name
+from nlptools.inference.mixture_parts import Mixed
 from nlptools.inference.opening import Asked, Opened
 from nlptools.inference.perplexity import perplexities
 from nlptools.inference.token_details import TokenDetails
@@ -43,6 +44,13 @@ from nlptools.text.unknown import UnknownTokens
 
 class TextLanguageModel:
     """See the module's docstring; returned by `nlptools.load`."""
+
+    total_columns = TOTAL
+
+    @property
+    def mixed(self) -> Mixed | None:
+        """See `uses.Scores`."""
+        return None
 
     def __init__(self, loaded: bundle.Bundle, backend: Backend) -> None:
         self.bundle, self.backend = loaded, backend.for_model(loaded.model)

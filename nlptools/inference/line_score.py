@@ -22,8 +22,10 @@ class LineScore:
         return float(sum(self.logprobs))
 
 
-# log-probability (nats) and number of tokens of a line; of a bidirectional model also the log-probabilities of both directions
+# log-probability (nats) and number of tokens of a line, or the numbers of BOTH_DIRECTIONS
 Total = tuple[float, int] | tuple[float, int, float, float]
+TOTAL = ("log_probability", "tokens")
+BOTH_DIRECTIONS = (*TOTAL, "forward", "backward")
 
 
 def refuse_streams(what: str, settings: Score | None) -> None:

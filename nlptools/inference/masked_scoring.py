@@ -25,7 +25,8 @@ from nlptools.corpora.token_file import TextCounts, text_counts
 from nlptools.errors import BundleError, display
 from nlptools.files import streams
 from nlptools.files.streams import LineBlock
-from nlptools.inference.line_score import LineScore, token_name
+from nlptools.inference.line_score import TOTAL, LineScore, token_name
+from nlptools.inference.mixture_parts import Mixed
 from nlptools.inference.opening import Asked, Opened
 from nlptools.inference.perplexity import perplexities
 from nlptools.inference.token_details import TokenDetails
@@ -44,6 +45,13 @@ class MaskedScorer:
     An empty line has no tokens and the score 0. In a line longer than the context, each token is scored in the middle of as
     many tokens as fit, or nearer to an end of the line.
     """
+
+    total_columns = TOTAL
+
+    @property
+    def mixed(self) -> Mixed | None:
+        """See `uses.Scores`."""
+        return None
 
     def __init__(self, loaded: bundle.Bundle[BertWithHeads], backend: Backend) -> None:
         """

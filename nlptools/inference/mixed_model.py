@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,16 +16,14 @@ from nlptools.errors import BundleError, UsageError, display
 from nlptools.files.streams import LineBlock
 from nlptools.inference import adaptation
 from nlptools.inference.language_model import TextLanguageModel
-from nlptools.inference.mixture import Parts, SameTokens, ngrams_of, parts_of
+from nlptools.inference.mixture import SameTokens
+from nlptools.inference.mixture_parts import AnyBundle, Mixed, Parts, ngrams_of, parts_of
 from nlptools.inference.opening import Asked, Opened
 from nlptools.layers.output import Measure, OutputHead
 from nlptools.models import contract
 from nlptools.models.language.mixture import LARGEST, Mixture, MixtureHead
 from nlptools.models.language.ngram import NGrams
 from nlptools.models.language.ngram_decoder import NGramDecoder
-
-if TYPE_CHECKING:
-    from nlptools.inference.mixture import AnyBundle
 
 
 class MixedLanguageModel(TextLanguageModel):
@@ -43,6 +41,11 @@ class MixedLanguageModel(TextLanguageModel):
         if all(map(ngrams_of, parts.bundles)):
             compute = replace(compute, device="cpu", precision="fp32")
         return cls(parts, Backend.detect(compute))
+
+    @property
+    def mixed(self) -> Mixed:
+        """See `uses.Scores`."""
+        return self
 
     @property
     def weights(self) -> list[float]:

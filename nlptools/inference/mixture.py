@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nlptools import bundle, messages
+from nlptools import messages
 from nlptools.configs.scoring import Score
 from nlptools.corpora import token_file
 from nlptools.errors import DataError, UsageError, display, shown
 from nlptools.files.streams import LineBlock
 from nlptools.inference.line_score import refuse_streams
+from nlptools.inference.mixture_parts import Mixed, Parts, ngrams_of, parts_of
 from nlptools.inference.ngram_scorer import NGramScorer, sentences
 from nlptools.inference.opening import Asked, Opened
 from nlptools.inference.perplexity import perplexity
-from nlptools.models import registry
-from nlptools.models.language.alignment import TokenAlignment, Tokens, align
+from nlptools.models.language.alignment import TokenAlignment
 from nlptools.models.language.ngram import NGrams
 from nlptools.models.language.ngram_mixture import NGramMixture, interpolated
 from nlptools.text.builtin import NamedTokenizer
@@ -28,75 +27,7 @@ from nlptools.text.flat_ids import flat_ids
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.text.unknown import UnknownTokens
 
-if TYPE_CHECKING:
-    pass
-
 _NATS = math.log(10)  # of a log10
-
-if TYPE_CHECKING:
-    from nlptools.models.contract import LanguageModel
-
-    AnyBundle = bundle.Bundle[LanguageModel | NGrams]
-
-
-def ngrams_of(loaded: AnyBundle) -> bundle.Bundle[NGrams] | None:
-    """A part that is an n-gram model; else None."""
-    return cast(bundle.Bundle[NGrams], loaded) if loaded.family == registry.NGRAM else None
-
-
-@dataclass(frozen=True)
-class Parts:
-    """The models of a mixture; the first one is the main model, whose tokens the mixture has."""
-
-    bundles: tuple[AnyBundle, ...]
-    alignments: tuple[TokenAlignment, ...]
-    weights: tuple[float, ...]
-
-    @property
-    def names(self) -> list[str]:
-        """Of the models, as the user gave them."""
-        return [display(str(each.path)) for each in self.bundles]
-
-    def describe(self, weights: Sequence[float]) -> dict[str, Any]:
-        """The part of the protocol that says what is mixed."""
-        models = [{"model": n, "weight": w} for n, w in zip(self.names, weights, strict=True)]
-        rule = "of the first model; tokens that another one lacks share the probability of its unknown token"
-        return {"mixture": models, "vocabulary": rule}
-
-
-def parts_of(bundles: Sequence[AnyBundle], weights: Sequence[float] | None) -> Parts:
-    """The models as parts of a mixture, with equal weights if there are none.
-
-    Raises:
-        UsageError: not as many weights as models.
-    """
-    if weights is not None and len(weights) != len(bundles):
-        raise UsageError(f"--mix-weights has {len(weights)} numbers, the mixture has {len(bundles)} models")
-    main, *others = [_tokens(each) for each in bundles]
-    parts = Parts(
-        tuple(bundles),
-        (TokenAlignment.identity(main), *(align(main, other) for other in others)),
-        tuple(weights or [1 / len(bundles)] * len(bundles)),
-    )
-    for name, alignment in zip(parts.names[1:], parts.alignments[1:], strict=True):
-        if not alignment.same:
-            lacking = messages.counted(alignment.lacking, "token")
-            messages.warn(
-                f"{name} lacks {lacking} of {parts.names[0]}, which share the probability of its unknown token;"
-                f" {messages.counted(len(alignment.others), 'token')} that {parts.names[0]} lacks are unknown"
-            )
-    return parts
-
-
-def _tokens(loaded: AnyBundle) -> Tokens:
-    vocab = loaded.tokenizer.vocab
-    assert vocab is not None
-    ngrams = ngrams_of(loaded)
-    if ngrams is not None:
-        size, impossible = ngrams.model.vocab_size, frozenset({ngrams.model.config.bos} - {loaded.eos})
-        return Tokens(vocab, size, loaded.eos, loaded.start, impossible)
-    neural = cast("LanguageModel", loaded.model)
-    return Tokens(vocab, neural.output.vocab_size, loaded.eos, loaded.start)
 
 
 class SameTokens(UnknownTokens):
@@ -153,6 +84,11 @@ class NGramMixtureScorer(NGramScorer):
         return cls(parts)
 
     @property
+    def mixed(self) -> Mixed:
+        """See `uses.Scores`."""
+        return self
+
+    @property
     def weights(self) -> list[float]:
         """Of the models."""
         return [float(weight) for weight in self.mixture.weights]
@@ -178,24 +114,6 @@ class NGramMixtureScorer(NGramScorer):
 
 
 # -- weights --------------------------------------------------------------------------------------------------------
-
-
-@runtime_checkable
-class Mixed(Protocol):
-    """A mixture at work."""
-
-    parts: Parts
-    unknown: UnknownTokens
-
-    @property
-    def weights(self) -> list[float]:
-        """Of the models."""
-
-    def part_scores(self, blocks: Iterable[LineBlock], settings: Score) -> NDArray[np.float64]:
-        """(T, K) the log-probability of each token of a text by each model, in nats."""
-
-    def set_weights(self, weights: Sequence[float]) -> None:
-        """Replace the weights."""
 
 
 def best_weights(log_probs: NDArray[np.float64], most: int = 1000) -> NDArray[np.float64]:

@@ -18,7 +18,8 @@ from nlptools.corpora import token_file
 from nlptools.corpora.token_file import TextCounts
 from nlptools.errors import UsageError, display
 from nlptools.files.streams import LineBlock
-from nlptools.inference.line_score import LineScore, refuse_streams, token_name
+from nlptools.inference.line_score import TOTAL, LineScore, refuse_streams, token_name
+from nlptools.inference.mixture_parts import Mixed
 from nlptools.inference.opening import Asked, Opened
 from nlptools.inference.perplexity import perplexities
 from nlptools.inference.words import (
@@ -42,6 +43,13 @@ _NATS = math.log(10)  # of a log10
 
 class NGramScorer:
     """Scores as `inference.language_model.TextLanguageModel` does; returned by `nlptools.load`."""
+
+    total_columns = TOTAL
+
+    @property
+    def mixed(self) -> Mixed | None:
+        """See `uses.Scores`."""
+        return None
 
     def __init__(self, loaded: bundle.Bundle[NGrams], model: NGrams) -> None:
         assert loaded.tokenizer.vocab is not None

@@ -1,79 +1,72 @@
-"""The lines that `nlptools score` writes: columns separated by tabs, or JSON objects."""
+"""The lines that `nlptools score` writes, from scores: columns separated by tabs, or JSON objects."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from nlptools.configs.scoring import Score
 from nlptools.files.line_records import escape
-from nlptools.files.streams import LineBlock
 from nlptools.formats.stimuli import Stimuli
 from nlptools.inference.line_score import LineScore, Total
-from nlptools.inference.uses import Scores
 from nlptools.inference.words import WordScore
 
 
-def rows(model: Scores, block: LineBlock, settings: Score) -> Iterator[str]:
-    """The output for the lines of a block."""
-    if settings.per == "line":
-        return _lines(model, block, settings)
-    if settings.per == "token":
-        scores = model.score_batch(block.lines, settings)
-        return map(_tokens_object, scores) if settings.json else _token_rows(scores)
-    words = model.words(block.lines, settings)
+def total_lines(totals: Sequence[Total], columns: Sequence[str], settings: Score) -> Iterator[str]:
+    """A line for each text; `columns` names the numbers of a total."""
+    return (
+        (_object(dict(zip(columns, total, strict=True))) for total in totals) if settings.json else map(_total, totals)
+    )
+
+
+def token_lines(scores: Sequence[LineScore], settings: Score) -> Iterator[str]:
+    """A JSON object for each text, or a line for each token and an empty line after each text."""
     if settings.json:
-        return (_object(_columns(score, settings)) for score in words)
-    return _word_rows(words, settings)
-
-
-def _lines(model: Scores, block: LineBlock, settings: Score) -> Iterator[str]:
-    totals = model.totals(block.lines, settings)
-    return (_object(dict(zip(_TOTAL, total))) for total in totals) if settings.json else map(_total, totals)
-
-
-def table(model: Scores, stimuli: Stimuli, settings: Score) -> Iterator[str]:
-    """The output for records of a table: the record and its score; or with words, a line for each word, after the columns of its
-    record but the text, and its number. Names of the columns come first where the table has names.
-    """
-    if settings.per == "line":
-        if stimuli.first and stimuli.names:
-            bidirectional = len(model.totals([""], settings)[0]) > 2
-            yield "\t".join([*stimuli.names, *_TOTAL[: 4 if bidirectional else 2]])
-        for fields, total in zip(stimuli.rows, model.totals(stimuli.texts, settings), strict=True):
-            yield "\t".join([*fields, _total(total)])
+        yield from (_object({"token": score.tokens, "log_probability": score.logprobs}) for score in scores)
         return
-    if "unknown" not in settings.measures:
-        settings = replace(settings, measures=(*settings.measures, "unknown"))
-    if stimuli.first and stimuli.names:
-        yield "\t".join([*stimuli.other(stimuli.names), "position", "word", *settings.measures])
-    for fields, score in zip(stimuli.rows, model.words(stimuli.texts, settings), strict=True):
-        kept = stimuli.other(fields)
-        for number, (word, *columns) in enumerate(zip(*_columns(score, settings).values(), strict=True), 1):
-            yield "\t".join([*kept, str(number), escape(str(word)), *map(_cell, columns)])
-
-
-_TOTAL = ("log_probability", "tokens", "forward", "backward")  # the last two of bidirectional models only
-
-
-def _total(values: Total) -> str:
-    return "\t".join(map(_cell, values))
-
-
-def _token_rows(scores: list[LineScore]) -> Iterator[str]:
     for row in scores:
         for token, value in zip(row.tokens, row.logprobs, strict=True):
             yield f"{escape(token)}\t{value:.4f}"
         yield ""
 
 
-def _word_rows(scores: list[WordScore], settings: Score) -> Iterator[str]:
+def word_lines(scores: Sequence[WordScore], settings: Score) -> Iterator[str]:
+    """A JSON object for each text, or a line for each word and an empty line after each text."""
+    if settings.json:
+        yield from (_object(_columns(score, settings)) for score in scores)
+        return
     for score in scores:
         for values in zip(*_columns(score, settings).values(), strict=True):
             yield "\t".join([escape(str(values[0])), *map(_cell, values[1:])])
         yield ""
+
+
+def total_table(stimuli: Stimuli, totals: Sequence[Total], columns: Sequence[str]) -> Iterator[str]:
+    """The records of a table with their totals; first the names of the columns if the table has names."""
+    if stimuli.first and stimuli.names:
+        yield "\t".join([*stimuli.names, *columns])
+    for fields, total in zip(stimuli.rows, totals, strict=True):
+        yield "\t".join([*fields, _total(total)])
+
+
+def word_table(stimuli: Stimuli, scores: Sequence[WordScore], settings: Score) -> Iterator[str]:
+    """A line for each word: the columns of its record except the text, its number, and its scores; first the names of the
+    columns if the table has names.
+    """
+    if "unknown" not in settings.measures:
+        settings = replace(settings, measures=(*settings.measures, "unknown"))
+    if stimuli.first and stimuli.names:
+        yield "\t".join([*stimuli.other(stimuli.names), "position", "word", *settings.measures])
+    for fields, score in zip(stimuli.rows, scores, strict=True):
+        kept = stimuli.other(fields)
+        for number, (word, *columns) in enumerate(zip(*_columns(score, settings).values(), strict=True), 1):
+            yield "\t".join([*kept, str(number), escape(str(word)), *map(_cell, columns)])
+
+
+def _total(values: Total) -> str:
+    return "\t".join(map(_cell, values))
 
 
 def _cell(value: object) -> str:
@@ -91,10 +84,6 @@ def _columns(score: WordScore, settings: Score) -> dict[str, list[object]]:
         "unknown": [int(unknown) for unknown in score.unknown],
     }
     return {"word": [*score.words], **{name: columns[name] for name in settings.measures}}
-
-
-def _tokens_object(score: LineScore) -> str:
-    return _object({"token": score.tokens, "log_probability": score.logprobs})
 
 
 def _object(values: Mapping[str, object]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -12,13 +12,17 @@ from nlptools import messages
 from nlptools.configs.scoring import Score
 from nlptools.errors import DataError, UsageError, display
 from nlptools.files.streams import LineBlock
-from nlptools.inference.mixture import Mixed, best_weights, tune_weights
+from nlptools.inference.mixture import best_weights, tune_weights
 from nlptools.inference.perplexity import perplexity
+from nlptools.inference.uses import Scores
+
+if TYPE_CHECKING:
+    from nlptools.inference.language_model import TextLanguageModel
 
 FACTORS = (0.0, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)  # of the products of hidden states in a cache
 
 
-def tune(model: Any, read: Callable[[], Iterable[LineBlock]], settings: Score, name: str) -> Score:
+def tune(model: Scores, read: Callable[[], Iterable[LineBlock]], settings: Score, name: str) -> Score:
     """Choose what is best for a held-out text, and report it: the settings of a cache, then the weights of a mixture.
 
     Args:
@@ -33,20 +37,22 @@ def tune(model: Any, read: Callable[[], Iterable[LineBlock]], settings: Score, n
         UsageError: there is nothing to choose.
         DataError: there is no text.
     """
-    if not isinstance(model, Mixed) and not settings.cache:
+    if model.mixed is None and not settings.cache:
         raise UsageError("--tune goes with mixtures (--with, or a saved one) and with --cache")
     settings, counted = replace(settings, tune=None), model.unknown
     model.unknown = counted.fresh(f"the text {display(name)}")
     if settings.cache:
-        settings = _tune_cache(model, read(), settings, name)
-    if isinstance(model, Mixed):
-        tune_weights(model, read(), settings, name)
+        settings = _tune_cache(
+            cast("TextLanguageModel", model), read(), settings, name
+        )  # others are loaded without a cache
+    if model.mixed is not None:
+        tune_weights(model.mixed, read(), settings, name)
     model.unknown.report()
     model.unknown = counted
     return settings
 
 
-def _tune_cache(model: Any, blocks: Iterable[LineBlock], settings: Score, name: str) -> Score:
+def _tune_cache(model: TextLanguageModel, blocks: Iterable[LineBlock], settings: Score, name: str) -> Score:
     """The settings with the weight and the factor of the cache that give a text the highest probability.
 
     For each of some factors, the weight by expectation maximization.

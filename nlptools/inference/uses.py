@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from nlptools.configs.scoring import Score
 from nlptools.errors import UsageError, display
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from nlptools.inference.embedding.units import Units
     from nlptools.inference.language_model import TextLanguageModel
     from nlptools.inference.line_score import LineScore, Total
+    from nlptools.inference.mixture_parts import Mixed
     from nlptools.inference.translation import Translator
     from nlptools.inference.words import WordScore
     from nlptools.text.unknown import UnknownTokens
@@ -32,9 +33,19 @@ U = TypeVar("U", covariant=True)
 
 
 class Scores(Protocol):
-    """Log-probabilities of text."""
+    """Log-probabilities of text.
 
+    Attributes:
+        total_columns: the names of the numbers in `totals`.
+        mixed: the parts and weights of a mixture; None: a single model.
+        unknown: counts the unknown tokens.
+    """
+
+    total_columns: ClassVar[tuple[str, ...]]
     unknown: UnknownTokens
+
+    @property
+    def mixed(self) -> Mixed | None: ...
 
     def totals(self, lines: Sequence[str], settings: Score) -> Sequence[Total]:
         """(log-probability in nats, number of tokens) of each line, and what else `Total` has."""

@@ -214,7 +214,7 @@ def test_options_of_n_grams_need_n_grams(trained):
 def test_other_commands_name_the_ones_that_take_n_grams(trained):
     for command in (("embed", "lm"), ("predict", "lm")):
         done = within(trained, *command, "valid.txt")
-        assert done.code == 2 and "score and generate take those" in done.err
+        assert done.code == 2 and "score and generate can use it" in done.err
 
 
 def test_a_finished_model_is_kept_without_force(trained):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import Run
@@ -13,8 +12,7 @@ from tiny_bundles import bytes_bundle
 
 from nlptools.configs.scoring import Score
 from nlptools.files.line_records import unescape
-from nlptools.files.streams import LineBlock
-from nlptools.inference.score_rows import rows
+from nlptools.inference.score_rows import word_lines
 from nlptools.inference.words import WordScore
 
 
@@ -107,17 +105,11 @@ def test_objects_have_the_numbers_of_the_rows(call: Run, words: Path) -> None:
 
 
 def test_infinite_numbers_are_null() -> None:
-    score = WordScore(["a", "b"], [math.inf, 1.0], [1, 0], [3, None], [])
-
-    class Model:
-        def words(self, lines: list[str], settings: Score) -> list[WordScore]:
-            return [score]
-
-    block, columns = LineBlock("x", 1, ["a b"]), ("surprisal", "rank")
-    model: Any = Model()
-    [text] = rows(model, block, Score(per="word", measures=columns, base="e", to="jsonl"))
+    scores = [WordScore(["a", "b"], [math.inf, 1.0], [1, 0], [3, None], [])]
+    columns = ("surprisal", "rank")
+    [text] = word_lines(scores, Score(per="word", measures=columns, base="e", to="jsonl"))
     assert json.loads(text) == {"word": ["a", "b"], "surprisal": [None, 1.0], "rank": [3, None]}
-    shown = list(rows(model, block, Score(per="word", measures=columns, base="e")))
+    shown = list(word_lines(scores, Score(per="word", measures=columns, base="e")))
     assert shown == ["a\tinf\t3", "b\t1.0000\t", ""]
 
 
