@@ -1,4 +1,4 @@
-"""Commands that use a new model, as they stand: what a run prints at its end after `try:`."""
+"""Example commands for a new model, which a run prints at its end after `try:`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def of_language_model(name: str, texts: Iterable[str | None]) -> str:
 
 
 def of_translator(name: str, pairs: Iterable[str | None], sources: Iterable[str | None], columns: Sequence[str]) -> str:
-    """For an encoder-decoder in the directory `name`, with a file of `sources`, or of `pairs`; those with columns are tables."""
+    """For an encoder-decoder in the directory `name`, with a file of `sources` or of `pairs`; pairs with `columns` are tables."""
     quoted, file, table = shlex.quote(name), streams.regular_file(sources), streams.regular_file(pairs)
     if file is not None:
         return f"nlptools generate {quoted} {shlex.quote(file)}"

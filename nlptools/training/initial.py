@@ -1,4 +1,4 @@
-"""What training starts from: a tokenizer with a vocabulary, and a new model or one in a directory."""
+"""The start of training: a tokenizer with a vocabulary, and a new model or a model in a directory."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def given_config(init: str, arch: str, options: TrainLM | TrainSeq2Seq) -> Any:
 
     Raises:
         InputError, BundleError: not a model directory.
-        UsageError: a model of another architecture than `arch`.
+        UsageError: its architecture is not `arch`.
     """
     bundle.check_directory(Path(init))
     name, config = directories.config_from_hf(peft.read_config(Path(init)))
@@ -54,7 +54,7 @@ def given_config(init: str, arch: str, options: TrainLM | TrainSeq2Seq) -> Any:
 
 
 def model(arch: str, config: Any, seed: int, init: str | None) -> Any:
-    """A model with new weights, or with those of the directory `init`; on the CPU in float32. Raises as `bundle.load`."""
+    """A model with new weights, or with the weights in the directory `init`; on the CPU in float32. Raises as `bundle.load`."""
     model = registry.model_class(arch)(config)
     torch.manual_seed(seed)
     model.initialize()

@@ -41,12 +41,10 @@ def train_lm(
     eos = documents.end_of_text(tokenizer, settings.tokenizer)
     config, kind = _config(settings, tokenizer, eos), _task(settings, tokenizer)
     if settings.carry and not run.held_out and not registry.model_class(settings.arch).streams:
-        raise UsageError(f"--carry goes with --valid; --arch {settings.arch} has no state to carry in training")
+        raise UsageError(f"--carry requires --valid: --arch {settings.arch} has no state to carry in training")
     if (settings.adaptive is not None or settings.sampled) and not _by_frequency(tokenizer):
         option = "--sampled" if settings.sampled else "--adaptive"
-        messages.warn(
-            f"{option}: the vocabulary is not in the order of frequency, so frequent tokens may count as rare"
-        )
+        messages.warn(f"{option}: the vocabulary is not sorted by frequency, so frequent tokens may be treated as rare")
     assert tokenizer.vocab is not None
     vectors = token_vectors.of_options(settings, tokenizer.vocab, config, encoding_errors)
     task = kind(settings, run, compute.seed, inputs, tokenizer, eos, config, vectors, encoding_errors)
@@ -54,7 +52,7 @@ def train_lm(
 
 
 def _task(options: TrainLM, tokenizer: Tokenizer) -> type[LanguageModelTask]:
-    """The task of an architecture. Raises UsageError for options that do not go with it."""
+    """The task of an architecture. Raises UsageError for options that do not apply to it."""
     if registry.find(options.arch).family == registry.LANGUAGE:
         return LanguageModelTask
     from nlptools.training.bidirectional import BidirectionalTask
@@ -62,12 +60,12 @@ def _task(options: TrainLM, tokenizer: Tokenizer) -> type[LanguageModelTask]:
     check_words(tokenizer)
     for flag, value in (("--vectors", options.vectors), ("--carry", options.carry)):
         if value:
-            raise UsageError(f"{flag} does not go with --arch {options.arch}")
+            raise UsageError(f"{flag} does not apply to --arch {options.arch}")
     return BidirectionalTask
 
 
 def _by_frequency(tokenizer: Tokenizer) -> bool:
-    """Whether the vocabulary is in the order of its counts, special tokens aside; True if it has no counts."""
+    """Whether the vocabulary, without special tokens, is in the order of its counts; True if it has no counts."""
     vocab = tokenizer.vocab
     assert vocab is not None
     special = {getattr(vocab, role) for role in ROLES}

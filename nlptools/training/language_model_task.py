@@ -74,7 +74,7 @@ class LanguageModelTask(SpooledTask[Corpus]):
     def source(self, data: Spooled[Corpus], model: Any, backend: Backend) -> Any:
         where: dict[str, Any] = {"seed": self.seed, "rank": backend.rank, "world_size": backend.world_size}
         length, rows = self.options.context, self.run.batch_size
-        # where each document is scored by itself, a state that is always carried on would never be seen at its beginning
+        # documents that are scored one by one start from a new state, so training must see new states
         one_stream = self.options.carry or self.options.document == "file"
         if one_stream and registry.model_class(self.options.arch).streams:
             return ContiguousStreams(data.train, length, rows, **where, varied=self.options.vary_context)

@@ -1,4 +1,4 @@
-"""Low-rank adapters for a model that is trained, and the freezing of all else; see `layers.lora`."""
+"""Low-rank adapters for a model in training, with all other weights frozen; see `layers.lora`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def adapter(settings: Any, base: bundle.Bundle, name: str) -> peft.Adapter | Non
     """The adapters that the options of a command ask for; None: all weights are trained.
 
     Args:
-        name: what the command calls the model `base`.
+        name: the name of the model `base` on the command line.
 
     Raises:
         UsageError: the base has adapters itself.
@@ -54,7 +54,7 @@ def adapt(model: Any, arch: str, settings: LoRA, seed: int, weights: Mapping[str
     """Give the linear maps of the blocks of a model adapters, and freeze all other weights except heads.
 
     Args:
-        weights: what the model was initialized with, by name; frozen weights become these tensors, not copies of them.
+        weights: the initial weights of the model, by name; frozen weights become these tensors, not copies.
     """
     generator = torch.Generator().manual_seed(seed)
     for name in targets(model, settings.lora_targets):

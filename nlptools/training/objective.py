@@ -20,7 +20,7 @@ from nlptools.training.engine.optimizers import Optimizer
 if TYPE_CHECKING:
     from nlptools.training.engine.weights import Weights
 
-CARRIED = "carried."  # how the names of state begin that a batch hands on to the next one
+CARRIED = "carried."  # prefix of the names of state that a batch hands on to the next one
 
 
 class Objective(nn.Module, ABC):
@@ -30,7 +30,7 @@ class Objective(nn.Module, ABC):
     `forward` takes the arrays as tensors on the device and returns, by name:
         the SUM of each loss in `counts`: `fit` divides each by its count and adds them;
         sums of measures under other names, without gradients: the log has their means per target;
-        tensors whose names begin with `CARRIED`: further arguments of `forward` for a batch that `continues`.
+        tensors with names that begin with `CARRIED`: further arguments of `forward` for a batch that `continues`.
     """
 
     trains_in_16_bits: ClassVar[bool] = True  # False: training computes in float32 on every device
@@ -53,7 +53,7 @@ class Objective(nn.Module, ABC):
         return False
 
     def facts(self, batch: Any) -> Mapping[str, float]:
-        """Numbers that a batch brings along for the log; by default none."""
+        """Numbers of a batch for the log; by default none."""
         return {}
 
     def optimizer(self, run: Training, weights: Weights) -> Optimizer:

@@ -1,4 +1,4 @@
-"""Objectives of language models and of encoder-decoders: the next token, given what stands before it."""
+"""Objectives of language models and of encoder-decoders: the next token, given the tokens before it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Word vectors as the embeddings that a model starts from, and embeddings that training leaves as they are.
+"""Word vectors as initial embeddings, and embeddings that training does not change.
 
 Shapes: V tokens, E embedding size.
 """
@@ -31,7 +31,7 @@ class TokenVectors:
     """
 
     def __init__(self, vocab: Vocab, vectors: Vectors, *, any_case: bool = False) -> None:
-        """`any_case`: a token without a vector has that of its lower-case form. Raises BundleError for one that is not finite."""
+        """`any_case`: a token without a vector gets the vector of its lower-case form. Raises BundleError if one is not finite."""
         vectors.words.hold_index()
         places = vectors.words.find(vocab.tokens)
         if any_case:
@@ -58,7 +58,7 @@ def of_options(options: TrainLM, vocab: Vocab, config: Any, errors: str = "stric
     """The vectors of `options.vectors` for the tokens of a language model; None without that option.
 
     Raises:
-        UsageError: their size is not that of the model's embeddings.
+        UsageError: the embeddings of the model have another size.
         DataError: no token has a vector.
         InputError, BundleError: see `vectors.files.formats.load`.
     """

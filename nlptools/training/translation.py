@@ -37,7 +37,7 @@ from nlptools.training.engine.spooled import Spooled, SpooledTask
 from nlptools.training.objectives import Seq2Seq
 
 BLEU = Criterion("bleu", higher_is_better=True)
-_TEXTS = "valid.tsv"  # the held-out pairs as they are, beside the tokens
+_TEXTS = "valid.tsv"  # the held-out pairs as text, next to their tokens
 
 
 def train_seq2seq(
@@ -232,11 +232,11 @@ def _row(sentences: Any, i: int) -> np.ndarray:
 
 
 def _train_names(inputs: Sequence[str], options: TrainSeq2Seq) -> Sequence[str]:
-    """Files to train on. Raises UsageError for --source and --target beside an input."""
+    """Files to train on. Raises UsageError for an input in addition to --source and --target."""
     if options.source is None or options.target is None:
         return inputs
     if inputs:
-        raise UsageError("--source and --target do not go with an INPUT")
+        raise UsageError("--source and --target cannot be combined with an INPUT")
     return [options.source, options.target]
 
 
@@ -259,5 +259,5 @@ def _config(settings: TrainSeq2Seq, source: Tokenizer, target: Tokenizer) -> Any
         return registry.config_class(arch).from_options(settings, **tokens)
     config = initial.given_config(settings.init, arch, settings)
     if any(getattr(config, name) != value for name, value in tokens.items()):
-        raise BundleError(f"{settings.init}: its vocabulary is not that of the tokenizer")
+        raise BundleError(f"{settings.init}: its vocabulary differs from the vocabulary of the tokenizer")
     return config

@@ -95,7 +95,7 @@ def test_validation_of_a_stream(call: Run, text: Path, arch: str) -> None:
     assert carried == pytest.approx(loss, rel=1e-6) != pytest.approx(alone, rel=1e-5)
     assert train(call, *args).code == 73  # another run
     done = train(call, "--carry", "--steps", 1, "-o", "other", "train.txt")
-    assert done.code == 2 and "--carry goes with --valid" in done.err
+    assert done.code == 2 and "--carry requires --valid" in done.err
 
 
 def test_standard_input_is_the_same_as_a_file(call: Run, text: Path) -> None:

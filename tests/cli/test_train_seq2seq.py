@@ -279,7 +279,7 @@ def test_from_another_bundle(call: Run, text: Path) -> None:
             2,
             "encoder-decoder model transformer, expected encoder-decoder model rnn",
         ),
-        (call(*other, "--init", "a", "-o", "x"), 78, "its vocabulary is not that of the tokenizer"),
+        (call(*other, "--init", "a", "-o", "x"), 78, "its vocabulary differs from the vocabulary of the tokenizer"),
         (
             train(call, "--init", "lm", "-o", "x", "train.tsv"),
             2,
@@ -410,7 +410,7 @@ def test_the_same_command_again_after_a_mistake(call: Run, text: Path) -> None:
         (("--target", "train.trg"), b"", 2, "--source and --target go together"),
         (("--valid-source", "valid.src", "train.tsv"), b"", 2, "--valid-source and --valid-target go together"),
         (("--valid-source", "a", "--valid-target", "b", "--valid", "c", "train.tsv"), b"", 2, "--valid does not go"),
-        (("--source", "train.src", "--target", "train.trg", "train.tsv"), b"", 2, "do not go with an INPUT"),
+        (("--source", "train.src", "--target", "train.trg", "train.tsv"), b"", 2, "cannot be combined with an INPUT"),
         (("--source", "-", "--target", "-"), b"", 2, "only once"),
         (("--valid", "-"), b"a\tb\n", 2, "only once"),
         (("--hidden", 18, "--heads", 4, "train.tsv"), b"", 2, "--hidden 18 is not an even multiple of --heads 4"),
