@@ -26,7 +26,7 @@ class Fault:
     ) -> None:
         self.at, self.kill, self.calls = at, kill, 0
         self.where = ""  # the call that failed
-        monkeypatch.setattr(atomic, "_unfinished", {})  # a killed run leaves its temporary files behind
+        monkeypatch.setattr(atomic, "unfinished", {})  # a killed run leaves its temporary files behind
         for name in CHANGES:
             monkeypatch.setattr(os, name, self._wrapped(name, getattr(os, name), name in names))
 

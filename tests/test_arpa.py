@@ -49,7 +49,7 @@ def read(text: str, path) -> tuple[NGrams, list[str]]:
 @pytest.mark.parametrize("order", [1, 2, 4])
 @pytest.mark.parametrize(("rows", "threads"), [(3, 1), (7, 2), (1 << 15, 1)])
 def test_written_files_are_read_again(order, rows, threads, tmp_path, monkeypatch):
-    monkeypatch.setattr(arpa, "_ROWS", rows)
+    monkeypatch.setattr(arpa, "ROWS", rows)
     text = sentences(1)
     fast = model(text, order, smoothing.kneser_ney)
     written(fast, tmp_path / "lm.arpa", threads)

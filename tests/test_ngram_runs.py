@@ -37,7 +37,7 @@ def in_parts(ids: np.ndarray, order: int, size: int, folder: Path, rows: int = 7
 @pytest.mark.parametrize(("order", "size"), [(1, 100), (2, 100), (3, 1), (3, 50), (5, 333), (5, 10**6)])
 @pytest.mark.parametrize("together", [2, 32])
 def test_parts_have_the_counts_of_the_whole(order, size, together, tmp_path, monkeypatch):
-    monkeypatch.setattr(runs, "_TOGETHER", together)
+    monkeypatch.setattr(runs, "TOGETHER", together)
     ids = IDS[:100] if size == 1 else IDS
     whole = counting.count(ids, NGramConfig(V, order))
     for ours, theirs in zip(in_parts(ids, order, size, tmp_path), whole, strict=True):
@@ -61,7 +61,7 @@ METHODS = {
 def test_models_from_files_are_those_in_memory(method, prune, tmp_path, monkeypatch):
     config = NGramConfig(V, 4)
     expected = smoothing.estimate(counting.count(IDS, config), config, METHODS[method], prune).arrays()
-    monkeypatch.setattr(smoothing, "_ROWS", 5)
+    monkeypatch.setattr(smoothing, "ROWS", 5)
     levels = in_parts(IDS, 4, 100, tmp_path)
     fast = smoothing.estimate(levels, config, METHODS[method], prune, tmp_path)
     assert isinstance(fast.levels[2].keys, Column)
@@ -145,7 +145,7 @@ def test_counts_do_not_depend_on_the_parts_that_are_sorted(size, lead, monkeypat
     expected = Counter(tuple(gram) for gram in grams if config.bos not in gram[1:])
     expected.subtract(tuple(gram) for gram in grams[: max(0, lead - 3)] if config.bos not in gram[1:])
     assert whole[3].counts.tolist() == [count for _, count in sorted(expected.items())]
-    monkeypatch.setattr(places, "_PLACES", size)
+    monkeypatch.setattr(places, "PLACES", size)
     for ours, theirs in zip(counting.count(IDS, config, lead, threads=3), whole, strict=True):
         for name in ("keys", "counts", "suffixes"):
             np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name), err_msg=name)

@@ -174,8 +174,8 @@ def test_scores_do_not_depend_on_the_parts_that_are_looked_up(order, monkeypatch
     assert whole.lengths.max() == order
     monkeypatch.setattr(ngram, "available_threads", lambda: 3)
     for size in (1, 3, 50):
-        monkeypatch.setattr(ngram, "_SORTED", size)
-        monkeypatch.setattr(ngram, "_IN_CACHE", size)
+        monkeypatch.setattr(ngram, "SORTED", size)
+        monkeypatch.setattr(ngram, "IN_CACHE", size)
         parts = model(text, order, smoothing.kneser_ney)
         for _ in range(3):  # with searches at first, with hash tables at last
             matches = parts.score(ids)

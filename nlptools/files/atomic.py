@@ -27,7 +27,7 @@ from nlptools.errors import StreamError, display, reason
 
 T = TypeVar("T")
 
-_unfinished: dict[str, int] = {}  # temporary files and directories -> process that writes them
+unfinished: dict[str, int] = {}  # temporary files and directories -> process that writes them
 _groups: dict[int, int] = {}  # process groups of commands -> process that runs them
 _locks: dict[str, int] = {}  # temporary files and directories -> open descriptor that locks them
 _RANDOM = re.compile("[0-9a-f]{8}")
@@ -98,7 +98,7 @@ def _sweep(folder: str, prefix: str) -> None:
 
 def _remove_if_left(name: str) -> None:
     """Remove a temporary file or directory that no process fills. Raises OSError if a process does, or if locks are missing."""
-    if name not in _unfinished:
+    if name not in unfinished:
         _forget(name)
     status = os.lstat(name)
     is_ours = status.st_uid == os.getuid() and stat.S_IMODE(status.st_mode) in (0o600, 0o700)
@@ -122,7 +122,7 @@ def _make(folder: str, prefix: str, make: Callable[[str], T]) -> tuple[T, str]:
     _sweep(folder, prefix)
     while True:
         name = os.path.join(folder, prefix + os.urandom(4).hex())
-        _unfinished[name] = os.getpid()
+        unfinished[name] = os.getpid()
         _handle_signals(signal.SIG_DFL, _end)
         try:
             made = make(name)
@@ -163,7 +163,7 @@ def _remove(temporary: str | Path) -> None:
 
 def _forget(temporary: str | Path) -> None:
     name = os.path.abspath(temporary)
-    _unfinished.pop(name, None)
+    unfinished.pop(name, None)
     if (handle := _locks.pop(name, None)) is not None:
         os.close(handle)
     _stop_handling()
@@ -200,13 +200,13 @@ def undo() -> None:
         if process == os.getpid():
             with contextlib.suppress(OSError):
                 os.killpg(group, signal.SIGKILL)
-    for name, process in reversed(list(_unfinished.items())):
+    for name, process in reversed(list(unfinished.items())):
         if process == os.getpid():
             _remove(name)
 
 
 def _stop_handling() -> None:
-    if not _unfinished and not _groups:
+    if not unfinished and not _groups:
         _handle_signals(_end, signal.SIG_DFL)
 
 

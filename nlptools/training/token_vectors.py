@@ -31,7 +31,7 @@ class TokenVectors:
     """
 
     def __init__(self, vocab: Vocab, vectors: Vectors, *, any_case: bool = False) -> None:
-        """`any_case`: a token without a vector gets the vector of its lower-case form. Raises BundleError if one is not finite."""
+        """`any_case`: a token without a vector gets the vector of its lower-case form. Raises BundleError."""
         vectors.words.hold_index()
         places = vectors.words.find(vocab.tokens)
         if any_case:

@@ -5,7 +5,7 @@ Some words, hubs, are near to many others and would be the translation of all of
 CSLS(x, y) = 2 cos(x, y) - r(x) - r(y). For one x, r(x) does not change the order and is left out if only the order matters.
 
 All matrices hold vectors of length 1 (rows of zeros are similar to nothing). Similarities are computed in blocks of
-_ROWS x _COLUMNS, and of each block only new best scores are kept: memory does not grow with either table.
+ROWS x COLUMNS, and of each block only new best scores are kept: memory does not grow with either table.
 Shapes: Q queries, N candidates, D dimensions.
 """
 
@@ -18,7 +18,7 @@ from nlptools.vectors.nearest import Best
 from nlptools.vectors.rows import spans
 
 NEIGHBORS = 10  # k of Conneau et al.
-_ROWS, _COLUMNS = 1024, 8192  # 32 MiB of similarities
+ROWS, COLUMNS = 1024, 8192  # 32 MiB of similarities
 
 
 def retrieve(queries: Floats, candidates: Floats, k: int, hubness: Floats | None = None) -> tuple[Floats, Longs]:
@@ -33,9 +33,9 @@ def retrieve(queries: Floats, candidates: Floats, k: int, hubness: Floats | None
     """
     k = min(k, len(candidates))
     scores, places = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
-    for start, end in spans(len(queries), _ROWS):
+    for start, end in spans(len(queries), ROWS):
         best = Best(end - start, k)
-        for first, last in spans(len(candidates), _COLUMNS):
+        for first, last in spans(len(candidates), COLUMNS):
             block = queries[start:end] @ candidates[first:last].T
             if hubness is not None:
                 block *= 2
@@ -61,9 +61,9 @@ def mutual_nearest(one: Floats, two: Floats, k: int = NEIGHBORS) -> Longs:
     forward: Longs = np.empty(len(one), np.int64)
     best: Floats = np.full(len(two), -np.inf, np.float32)
     backward: Longs = np.zeros(len(two), np.int64)
-    for start, end in spans(len(one), _ROWS):
+    for start, end in spans(len(one), ROWS):
         row_best: Floats = np.full(end - start, -np.inf, np.float32)
-        for first, last in spans(len(two), _COLUMNS):
+        for first, last in spans(len(two), COLUMNS):
             block = one[start:end] @ two[first:last].T
             block *= 2
             block -= r_two[first:last]

@@ -30,13 +30,13 @@ from nlptools.vectors.words import WordList
 
 EPSILON = 0.001  # of Levy and Goldberg, added to the denominator of 3CosMul
 METHODS = ("add", "mul")
-_BATCH = 1024  # queries in one matrix product
-_KEPT = 1 << 22  # candidates kept at a time, of all queries of a batch
+BATCH = 1024  # queries in one matrix product
+KEPT = 1 << 22  # candidates kept at a time, of all queries of a batch
 _SCORES = 1 << 19  # scores in a block: 2 MiB, the cache of a core
-_ROWS = (256, 4096)  # rows in a block: enough for a fast matrix product, few enough for the cache
+ROWS = (256, 4096)  # rows in a block: enough for a fast matrix product, few enough for the cache
 _SPARE = 2  # candidates beyond k, since float32 may order the last ones differently from float64
-_WAITING = 512  # candidates that may wait to be sorted
-_AGAIN = 1 << 20  # numbers of rows that are scored again at a time
+WAITING = 512  # candidates that may wait to be sorted
+AGAIN = 1 << 20  # numbers of rows that are scored again at a time
 
 
 class SearchTable(Protocol):
@@ -146,7 +146,7 @@ def _limits(vectors: SearchTable, k: int, restrict: int) -> tuple[int, int]:
     if k < 1 or restrict < 0:
         raise UsageError(f"k={k}, restrict={restrict}: expected at least 1, at least 0")
     last = min(len(vectors), restrict or len(vectors))
-    return last, max(1, min(_BATCH, _KEPT // max(1, min(k, last))))
+    return last, max(1, min(BATCH, KEPT // max(1, min(k, last))))
 
 
 class _Known:
@@ -184,7 +184,7 @@ def _search(
     """The neighbors of each query of a batch."""
     spare = max(len(query.words) for query in batch) + _SPARE
     best = Best(len(batch), min(k + spare, last))
-    most = min(_ROWS[1], max(_ROWS[0], _SCORES // len(terms.directions)))
+    most = min(ROWS[1], max(ROWS[0], _SCORES // len(terms.directions)))
     for start, cosines in _cosines(vectors, terms.directions, last, most):
         best.add(terms.scores(cosines), start)
     queries, _, places = best.result()
@@ -207,7 +207,7 @@ def _search(
 def _again(vectors: SearchTable, terms: _Sums | _Products, queries: Longs, places: Longs) -> Doubles:
     """Scores (N,), float64: of row places[i] for the query queries[i]."""
     scores = np.empty(len(places), np.float64)
-    size = max(1, _AGAIN // vectors.dimensions)
+    size = max(1, AGAIN // vectors.dimensions)
     for start in range(0, len(places), size):
         part = slice(start, start + size)
         rows = scaled(vectors.rows.take(places[part].tolist()).astype(np.float64))
@@ -314,7 +314,7 @@ class Best:
         queries, columns = np.divmod(at, width)
         self._candidates.append((queries, scores.ravel()[at], columns + start))
         self._waiting += len(at)
-        if self._waiting > max(len(scores) * self.k, _WAITING):
+        if self._waiting > max(len(scores) * self.k, WAITING):
             self._merge()
 
     def _merge(self) -> None:

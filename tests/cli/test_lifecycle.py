@@ -49,11 +49,9 @@ runpy.run_module("nlptools", run_name="__main__", alter_sys=True)
 
 def test_weights_of_an_unfinished_training_say_of_which_step(call: Run, data: Path) -> None:
     common = ("train-lm", "-t", "whitespace", "--vocab", "words.tsv", *SIZES, "--steps", 4, "-o", "lm", "text")
+    steps = iter((False, True))  # the loop asks before each step
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nlptools.training.engine.stop.Stop.requested", property(lambda self: self.reason is not None))
-        patch.setattr(
-            "nlptools.training.engine.loop._Loop._check", lambda loop, row: setattr(loop.stop, "reason", "test")
-        )
+        patch.setattr("nlptools.training.engine.stop.Stop.requested", property(lambda stop: next(steps)))
         assert call(*common).code == 75
     said = "lm: the training is not finished; the weights are from step 1\n"
     for command in ("generate", "score", "embed"):

@@ -77,13 +77,13 @@ def test_a_name_that_is_taken_is_not_used(tmp_path, monkeypatch):
     assert names(tmp_path) == [".out.61616161", ".out.62626262"]
     atomic.discard(first)
     atomic.discard(second)
-    assert names(tmp_path) == [] and not atomic._unfinished
+    assert names(tmp_path) == [] and not atomic.unfinished
 
 
 def test_what_cannot_be_made_is_not_remembered(tmp_path):
     with pytest.raises(FileNotFoundError):
         atomic.temporary_file(tmp_path / "nowhere" / "out")
-    assert not atomic._unfinished
+    assert not atomic.unfinished
 
 
 def test_a_scratch_directory_goes_with_all_in_it(tmp_path, monkeypatch):
@@ -92,7 +92,7 @@ def test_a_scratch_directory_goes_with_all_in_it(tmp_path, monkeypatch):
         (scratch / "inner").mkdir()
         (scratch / "inner" / "file").write_text("x")
         raise RuntimeError
-    assert names(tmp_path) == [] and not atomic._unfinished
+    assert names(tmp_path) == [] and not atomic.unfinished
 
 
 def test_what_a_killed_process_leaves_is_swept_by_the_next(tmp_path):

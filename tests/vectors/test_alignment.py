@@ -157,8 +157,8 @@ def naive_hubness(one, other, k):
 @pytest.mark.parametrize("blocks", [(1024, 8192), (7, 5), (50, 64)])
 @pytest.mark.parametrize("k", [1, 10, 90])
 def test_in_blocks_as_all_at_once(monkeypatch, blocks, k):
-    monkeypatch.setattr(csls, "_ROWS", blocks[0])
-    monkeypatch.setattr(csls, "_COLUMNS", blocks[1])
+    monkeypatch.setattr(csls, "ROWS", blocks[0])
+    monkeypatch.setattr(csls, "COLUMNS", blocks[1])
     one, other = unit(rows(130, 6)), unit(rows(90, 6, seed=2))
     cosines = (one @ other.T).astype(np.float64)
     r_one, r_other = naive_hubness(one, other, k), naive_hubness(other, one, k)
@@ -176,7 +176,7 @@ def test_in_blocks_as_all_at_once(monkeypatch, blocks, k):
 
 
 def test_among_equals_the_first(monkeypatch):
-    monkeypatch.setattr(csls, "_COLUMNS", 4)
+    monkeypatch.setattr(csls, "COLUMNS", 4)
     one = np.eye(2, dtype=np.float32)
     other = np.array([[1, 0]] * 11, np.float32)
     assert csls.retrieve(one, other, 6)[1].tolist() == [list(range(6))] * 2

@@ -59,10 +59,10 @@ def test_batch_block_and_order_change_nothing(monkeypatch, method):
     queries = [f"w{i}" for i in range(0, 3000, 30)] + ["w1 - w2 + w3", "w9 + w8", "zzz", "w1 - w2 - w3 + w4"]
     whole = neighbors(made, queries, 5, method=method)
     assert [neighbors(made, [query], 5, method=method)[0] for query in queries] == whole  # to the last digit
-    monkeypatch.setattr(nearest, "_BATCH", 7)
+    monkeypatch.setattr(nearest, "BATCH", 7)
     monkeypatch.setattr(tables, "BLOCK_NUMBERS", 400)
-    monkeypatch.setattr(nearest, "_AGAIN", 90)
-    monkeypatch.setattr(nearest, "_WAITING", 0)
+    monkeypatch.setattr(nearest, "AGAIN", 90)
+    monkeypatch.setattr(nearest, "WAITING", 0)
     order = np.argsort(made.matrix @ made["w30"])  # nearer and nearer: every block beats the one before
     other = Vectors([f"w{i}" for i in order], made.matrix[order])
     for source in (made, other):
@@ -72,7 +72,7 @@ def test_batch_block_and_order_change_nothing(monkeypatch, method):
 def test_of_equal_words_the_first_wins(monkeypatch):
     from nlptools.vectors import nearest
 
-    monkeypatch.setattr(nearest, "_ROWS", (7, 7))
+    monkeypatch.setattr(nearest, "ROWS", (7, 7))
     rows = np.eye(4, 6, dtype=np.float32)[np.arange(300) % 4]  # cosines that have no rounding
     made = Vectors([f"w{i}" for i in range(300)], rows)
     for query in (2, 299):
@@ -100,7 +100,7 @@ def test_all_neighbours_of_many_words(monkeypatch):
     made = table(90)
     expected = made.nearest(made.words.list(), 10**9)
     assert {len(row) for row in expected} == {89}
-    monkeypatch.setattr(nearest, "_KEPT", 200)  # two queries at a time
+    monkeypatch.setattr(nearest, "KEPT", 200)  # two queries at a time
     assert made.nearest(made.words.list(), 10**9) == expected
 
 

@@ -35,7 +35,7 @@ from nlptools.models.language.arpa_lines import NEVER, ArpaLines
 from nlptools.models.language.ngram import SPECIAL, Level, NGramConfig, NGrams
 from nlptools.text.vocab import Vocab
 
-_ROWS = 1 << 15  # n-grams written at a time: their bytes fit in a cache
+ROWS = 1 << 15  # n-grams written at a time: their bytes fit in a cache
 _BLOCK = 1 << 22  # bytes read at a time
 _BLANKS = b" \t\r"
 _COUNT = re.compile(rb"ngram[ \t]+(\d{1,3})[ \t]*=[ \t]*(\d{1,18})")
@@ -75,8 +75,8 @@ def write(model: NGrams, words: Sequence[str], out: LineWriter, threads: int = 1
     lines = ArpaLines(model, [word.encode("utf-8", "surrogatepass") for word in words])
     for n, level in enumerate(model.levels, 1):
         out.write(f"\n\\{n}-grams:")
-        starts = range(0, len(level), _ROWS)
-        spans = [(n, start, min(start + _ROWS, len(level))) for start in starts]
+        starts = range(0, len(level), ROWS)
+        spans = [(n, start, min(start + ROWS, len(level))) for start in starts]
         for rows in mapped(lambda span: lines.rows(*span), spans, threads):
             out.write(rows.data)
         out.write("\n")

@@ -32,7 +32,7 @@ SPECIAL = ("<unk>", "<s>", "</s>")
 LONGEST = 100  # words of an n-gram
 
 # tokens that are looked up at a time: in hash tables, and in sorted tables, which favours many
-_IN_CACHE, _SORTED = 1 << 15, 1 << 19
+IN_CACHE, SORTED = 1 << 15, 1 << 19
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +162,7 @@ class NGrams:
         Args:
             ids: (T,) word ids; <s> begins a sentence, and nothing before it counts.
         """
-        size = _IN_CACHE if all(level.table.is_hashed for level in self.levels[1:]) else _SORTED
+        size = IN_CACHE if all(level.table.is_hashed for level in self.levels[1:]) else SORTED
         log_probs, lengths = np.empty(len(ids), np.float32), np.empty(len(ids), np.int8)
 
         def fill(start: int) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from nlptools.arrays import Array, Ints, Longs
 from nlptools.models.language.key_table import rising_order
 
-_PLACES = 1 << 16  # approximate number in a part; all places of a word are in one part
+PLACES = 1 << 16  # approximate number in a part; all places of a word are in one part
 
 
 class NGramPlaces:
@@ -60,7 +60,7 @@ class NGramPlaces:
 
 def divided(words: Ints, bos: int, V: int) -> list[NGramPlaces]:
     """All places of a text that have a word after them in their sentence, see `NGramPlaces.extend`, by words."""
-    part_of = np.cumsum(np.bincount(words, minlength=V)) // _PLACES
+    part_of = np.cumsum(np.bincount(words, minlength=V)) // PLACES
     part_of = part_of.astype(np.uint16 if part_of[-1] < 1 << 16 else np.int64)  # np.argsort counts the former
     places = np.flatnonzero(words[1:] != bos)
     parts = part_of.take(words.take(places))

@@ -19,7 +19,7 @@ from nlptools.errors import BundleError
 from nlptools.models.language.ngram import NGramConfig
 from nlptools.training.ngrams.counting import CountedLevel, Numbers, below_starts
 
-_TOGETHER = 32  # runs merged at a time
+TOGETHER = 32  # runs merged at a time
 _BYTES = 100  # of memory for each row in process, with copies
 
 
@@ -54,7 +54,7 @@ class Merger:
     def merged(self, runs: Sequence[CountedPart]) -> list[CountedLevel]:
         """The sum of the counts of all runs. Raises StreamError, BundleError for inconsistent counts."""
         while len(runs) > 1:
-            groups = [runs[start : start + _TOGETHER] for start in range(0, len(runs), _TOGETHER)]
+            groups = [runs[start : start + TOGETHER] for start in range(0, len(runs), TOGETHER)]
             runs = [group[0] if len(group) == 1 else self._merge(group) for group in groups]
         levels: list[CountedLevel] = []
         for n, (keys, counts) in enumerate(zip(runs[0].keys, runs[0].counts, strict=True), 1):

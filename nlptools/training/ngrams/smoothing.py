@@ -25,7 +25,7 @@ from nlptools.models.language.ngram import Level, NGramConfig, NGrams
 from nlptools.training.ngrams.counting import CountedLevel, NGramSpan, spans
 
 _FALLBACK = (0.5, 1.0, 1.5)  # discounts for n-grams that occur once, twice, more often
-_ROWS = 1 << 17  # n-grams that a thread smooths at a time
+ROWS = 1 << 17  # n-grams that a thread smooths at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ def estimate(
         kept = np.ones(len(level), bool) if limit and n < order else None
         probabilities = np.empty(len(level) if n < order else 0)
         placed = 0  # contexts kept so far
-        for rows in mapped(smooth, spans(levels, n, V, _ROWS), threads):
+        for rows in mapped(smooth, spans(levels, n, V, ROWS), threads):
             if n > 1:
                 tables[n - 2].backoffs.append(rows.backoffs)
             table.keys.append(rows.keys + placed * V)
@@ -195,10 +195,10 @@ class _Counts:
         """The numbers of n-grams with counts 0, 1, 2, 3, 4."""
 
         def histogram(start: int) -> Longs:
-            counts = np.minimum(self(start, min(start + _ROWS, len(self._level))), 5)
+            counts = np.minimum(self(start, min(start + ROWS, len(self._level))), 5)
             return np.bincount(counts, minlength=6)
 
-        numbers = sum(mapped(histogram, range(0, len(self._level), _ROWS), threads), np.zeros(6, np.int64))
+        numbers = sum(mapped(histogram, range(0, len(self._level), ROWS), threads), np.zeros(6, np.int64))
         return [int(number) for number in numbers[:5]]
 
 

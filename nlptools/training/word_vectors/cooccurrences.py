@@ -26,9 +26,9 @@ from nlptools.training.word_vectors.processes import deal
 Keys = np.ndarray[Any, np.dtype[np.uint64]]
 
 PAIR = np.dtype([("row", "<i4"), ("column", "<i4"), ("count", "<f4")])
-_BLOCK = 1 << 16  # tokens processed at a time
-_RUN = 1 << 24  # approximate number of token pairs in a run
-_RANGE = 1 << 22  # approximate number of entries merged at a time, over all runs
+BLOCK = 1 << 16  # tokens processed at a time
+RUN = 1 << 24  # approximate number of token pairs in a run
+RANGE = 1 << 22  # approximate number of entries merged at a time, over all runs
 _ODD = 0x9E3779B97F4A7C15  # 2^64 divided by the golden ratio
 
 
@@ -70,7 +70,7 @@ def count(
         StreamError: disk full or another write error.
     """
     scrambling = _Scrambling(words, window)
-    stretch = max(1, _RUN // window)  # tokens of a run
+    stretch = max(1, RUN // window)  # tokens of a run
     total = -(-len(ids) // stretch)
     runs = [Path(f"{path}.run{number}") for number in range(total)]
     weights = 1 / np.arange(1, window + 1) if weighted else np.ones(window)
@@ -80,7 +80,7 @@ def count(
             ids, number * stretch, window, symmetric, scrambling, min(len(ids), (number + 1) * stretch)
         )
         packed.sort()
-        keys, sums = _reduced(packed >> scrambling.shift, weights[packed & scrambling.low])
+        keys, sums = reduced(packed >> scrambling.shift, weights[packed & scrambling.low])
         with open(runs[number], "wb") as out:
             keys.tofile(out)
             sums.tofile(out)
@@ -133,9 +133,9 @@ def _occurrences(ids: Array, start: int, window: int, symmetric: bool, scramblin
     """For each pair of tokens with the right one in `start` to `end`: its key, and its distance - 1 in the low bits."""
     result = np.empty((end - start) * window, np.uint64)
     filled = 0
-    for first in range(start, end, _BLOCK):
+    for first in range(start, end, BLOCK):
         before = max(0, first - window)
-        tokens = np.asarray(ids[before : min(first + _BLOCK, end)]).astype(np.uint64)
+        tokens = np.asarray(ids[before : min(first + BLOCK, end)]).astype(np.uint64)
         ends = tokens == scrambling.words
         sequence = ends.cumsum()
         sequence[ends] = -1 - np.arange(int(ends.sum()))  # an end is a separate sequence
@@ -152,7 +152,7 @@ def _occurrences(ids: Array, start: int, window: int, symmetric: bool, scramblin
     return result[:filled]
 
 
-def _reduced(keys: Keys, counts: Floats) -> tuple[Keys, Floats]:
+def reduced(keys: Keys, counts: Floats) -> tuple[Keys, Floats]:
     """Each of the sorted keys once, with the sum of its counts."""
     if not len(keys):
         return keys, counts
@@ -181,7 +181,7 @@ def _ranges(runs: list[Path], bits: int) -> Iterator[tuple[Keys, Floats]]:
     if not runs:
         return
     sizes = [os.path.getsize(run) // 16 for run in runs]
-    pieces = max(1, sum(sizes) // _RANGE)
+    pieces = max(1, sum(sizes) // RANGE)
     limits = np.array([(place << bits) // pieces for place in range(1, pieces)], np.uint64)
     places = []  # the limits of the ranges in each run
     for run, size in zip(runs, sizes, strict=True):
@@ -193,5 +193,5 @@ def _ranges(runs: list[Path], bits: int) -> Iterator[tuple[Keys, Floats]]:
         sums = np.concatenate([np.fromfile(run, np.float64, b - a, offset=8 * (n + a)) for run, n, a, b in parts])
         if len(parts) > 1:
             order = np.argsort(keys, kind="stable")  # fast, because each run is sorted already
-            keys, sums = _reduced(keys[order], sums[order])
+            keys, sums = reduced(keys[order], sums[order])
         yield keys, sums

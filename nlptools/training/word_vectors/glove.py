@@ -31,7 +31,7 @@ from nlptools.training.word_vectors.chunks import BAD, DONE, LOSS, WEIGHT, Chunk
 from nlptools.training.word_vectors.cooccurrences import Cooccurrences, count
 from nlptools.training.word_vectors.trainer import seeded
 
-_CHUNK = 1 << 15  # pairs of a chunk
+CHUNK = 1 << 15  # pairs of a chunk
 _PAIRS = {"cpu": 256, "cuda": 1 << 14}  # maximum number of pairs of a step: fits a core's caches; keeps a GPU busy
 # Maximum of the learning rate times the sum of the weights f of all pairs of one word that are processed at once. Up to 2 the
 # loss on English text falls as with single pairs, at 7 it falls more slowly; small vocabularies diverge at high rates.
@@ -102,7 +102,7 @@ def trainer(
     if valid is not None:
         ratio = text.tokens / max(1, valid.tokens)
         held_out = (counted(valid, "valid-pairs.bin"), ratio)
-    plan = Plan(len(cooccurrences.pairs), settings.epochs, settings.rate, seed, chunk=_CHUNK)
+    plan = Plan(len(cooccurrences.pairs), settings.epochs, settings.rate, seed, chunk=CHUNK)
     workers = min(workers, plan.chunks)
     return Glove(tables, cooccurrences, plan, workers, x_max=settings.x_max, alpha=settings.alpha, valid=held_out)
 
@@ -188,8 +188,8 @@ class Glove(Chunks):
         assert self.valid is not None
         text, scale = self.valid
         total, number = 0.0, 0
-        for first in range(0, len(text.pairs), _CHUNK):
-            places, logs, weights = self._entries(text, slice(first, first + _CHUNK), scale, None)
+        for first in range(0, len(text.pairs), CHUNK):
+            places, logs, weights = self._entries(text, slice(first, first + CHUNK), scale, None)
             for start in range(0, len(logs), _PAIRS["cpu"]):
                 part = slice(start, start + _PAIRS["cpu"])
                 words, contexts = self.rows[places[:, part]]

@@ -19,7 +19,7 @@ from nlptools.arrays import Longs
 from nlptools.vectors import checks
 from nlptools.vectors.words import WordList
 
-_WINDOW = 1 << 24  # bytes scanned at a time
+WINDOW = 1 << 24  # bytes scanned at a time
 _WORDS = 16384  # approximate number of records in a window, if they are short
 
 
@@ -41,11 +41,11 @@ class Word2vecRecords:
         self.starts: Longs = np.empty(header.words, np.int64)
         self.found = 0
         self._begin = self._end = begin
-        self._window = max(self.size + 4096, min(_WORDS * (self.size + 16), _WINDOW))
+        self._window = max(self.size + 4096, min(_WORDS * (self.size + 16), WINDOW))
         # without a record, the second branch matches all the rest: no byte is tried twice, however damaged the file
         self._record = re.compile(rb"([^ ]*) (?s:.{%d})|(?s:.+)" % self.size)
         self._texts: list[tuple[int, str]] = []
-        self.reach(self.count if len(data) <= _WINDOW else min(1, self.count))
+        self.reach(self.count if len(data) <= WINDOW else min(1, self.count))
         if not self.count:
             self._check_end(begin)
 

@@ -54,9 +54,9 @@ def unfolded(counts: Cooccurrences) -> dict[tuple[int, int], float]:
 
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs, ranges and blocks of a few pairs."""
-    monkeypatch.setattr(cooccurrences, "_RUN", 50)
-    monkeypatch.setattr(cooccurrences, "_RANGE", 7)
-    monkeypatch.setattr(cooccurrences, "_BLOCK", 5)
+    monkeypatch.setattr(cooccurrences, "RUN", 50)
+    monkeypatch.setattr(cooccurrences, "RANGE", 7)
+    monkeypatch.setattr(cooccurrences, "BLOCK", 5)
 
 
 @pytest.mark.parametrize("small", [False, True])
@@ -126,7 +126,7 @@ def test_too_many_words_are_refused(tmp_path: Path) -> None:
 
 def test_a_process_that_dies_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small_parts(monkeypatch)
-    monkeypatch.setattr(cooccurrences, "_reduced", lambda *_: exit(3))
+    monkeypatch.setattr(cooccurrences, "reduced", lambda *_: exit(3))
     with pytest.raises(NlptoolsError, match="ended with status 3"):
         count(np.zeros(500, np.int32), V, tmp_path / "p", window=2, workers=2)
     assert not [path for path in tmp_path.iterdir() if "run" in path.name]
@@ -285,7 +285,7 @@ def sentences(seed: int = 1, number: int = 2000) -> str:
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(glove, "_CHUNK", 50)
+    monkeypatch.setattr(glove, "CHUNK", 50)
 
 
 @pytest.mark.parametrize(

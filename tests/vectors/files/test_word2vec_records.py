@@ -19,7 +19,7 @@ def windows(monkeypatch):
     """Windows of about 6 records of 200 dimensions, so that a small file is a large one."""
     from nlptools.vectors.files import word2vec_records as module
 
-    monkeypatch.setattr(module, "_WINDOW", 64)
+    monkeypatch.setattr(module, "WINDOW", 64)
 
 
 @pytest.mark.parametrize("newline", [b"", b"\n"])

@@ -69,8 +69,8 @@ def test_nearest_are_all_cosines_sorted(k, monkeypatch):
     made = choose(table())
     made.rows[5] = 0
     made.rows[7] = made.rows[6] * 3
-    monkeypatch.setattr(csls, "_ROWS", 7)
-    monkeypatch.setattr(csls, "_COLUMNS", 11)
+    monkeypatch.setattr(csls, "ROWS", 7)
+    monkeypatch.setattr(csls, "COLUMNS", 11)
     places, cosines = made.nearest(k)
     lengths = np.linalg.norm(made.rows.astype(np.float64), axis=1, keepdims=True)
     unit = made.rows / np.where(lengths > 0, lengths, 1)
