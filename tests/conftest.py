@@ -55,6 +55,7 @@ EXACT = {
         "GENERATE",
         "SCORE",
         "EMBED",
+        "FILL",
     )
 }
 

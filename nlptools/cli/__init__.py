@@ -49,6 +49,7 @@ COMMANDS = {
         "Using models",
         "Write log-probabilities of lines and tokens, surprisals of words, or the perplexity of a text.",
     ),
+    "fill": ("Using models", "Fill the masks of a text with the most probable words."),
     "embed": ("Using models", "Turn lines, words or tokens into vectors."),
     "neighbors": (
         "Using models",

@@ -12,6 +12,7 @@ import click
 
 from nlptools.cli.manual.command_pages import command_page, markdown, sections
 from nlptools.cli.options import command as make_command
+from nlptools.configs import Common
 from nlptools.errors import UsageError
 
 _GUIDES = Path(__file__).parent / "manual" / "guides"  # Markdown, a file per topic
@@ -25,7 +26,7 @@ COMMON = "common"  # the topic of the options that every command has
 @make_command("help", exit_codes=(0, 2))
 @click.argument("topic", required=False, metavar="[COMMAND|TOPIC]")
 @click.argument("section", required=False)
-def command(topic: str | None, section: str | None, common: object) -> None:
+def command(topic: str | None, section: str | None, common: Common) -> None:
     """Show the manual page of a command or a topic.
 
     Without an argument, shows the page of nlptools itself, which lists the commands. SECTION shows one section only: the

@@ -155,12 +155,13 @@ def command(
     groups = (*groups, Common)
 
     def decorate(function: Callable[..., None]) -> Command:
-        parameters = {annotation: name for name, annotation in function.__annotations__.items()}
+        annotated = {annotation: name for name, annotation in function.__annotations__.items()}
+        parameters = {annotated[group.__name__]: group for group in groups}
 
         @functools.wraps(function)
         def callback(**values: Any) -> None:
             _apply_common(values)
-            settings = {parameters[group.__name__]: _built(group, values) for group in groups}
+            settings = {name: _built(group, values) for name, group in parameters.items()}
             check_combinations(*settings.values())
             function(**settings, **values)
 

@@ -1,0 +1,78 @@
+"""nlptools fill: the words at the masks of a text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from nlptools.cli.options import command as make_command
+from nlptools.cli.options import filter_inputs
+from nlptools.configs import Common, Compute, LineOutput
+from nlptools.configs.fill import Fill
+
+if TYPE_CHECKING:
+    from nlptools.inference.filling import Filler
+
+
+@make_command(
+    "fill",
+    Fill,
+    Compute,
+    LineOutput,
+    opens_models=True,
+    exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
+)
+@click.argument("model", type=click.Path())
+@filter_inputs
+def command(
+    model: str, inputs: tuple[str, ...], fill: Fill, compute: Compute, lines: LineOutput, common: Common
+) -> None:
+    """Fill the masks of a text with the most probable words.
+
+    MODEL is an encoder with its head for masked tokens: a directory of pretrain-bert, or a Hugging Face BERT.
+    """
+    from nlptools.configs.scoring import Score
+    from nlptools.files import streams
+    from nlptools.inference.filling import MaskFiller
+    from nlptools.inference.loading import load
+    from nlptools.inference.masked_scoring import MaskedScorer
+
+    names = streams.check_inputs(inputs)
+    layout = {"tsv": "table"}.get(fill.to, fill.to)
+    with streams.LineWriter(
+        lines.output, force=lines.force, line_buffered=lines.line_buffered, layout=layout
+    ) as output:
+        scorer = load(model, compute=compute, settings=Score(masked="pll"))
+        assert isinstance(scorer, MaskedScorer)
+        filler, read = MaskFiller(scorer, fill), 0
+        for block in streams.batches(names, 1 if lines.line_buffered else 256, common.encoding_errors):
+            for line, masks in zip(block.lines, filler.fill(block), strict=True):
+                read += 1
+                output.write_lines(_FORMATS[fill.to](read, line, masks))
+
+
+def _fields(number: int, line: str, masks: list[list[Filler]]) -> list[str]:
+    from nlptools.files.line_records import escape
+
+    return ["\t".join(f"{escape(each.text)}\t{each.probability:.4g}" for fillers in masks for each in fillers)]
+
+
+def _rows(number: int, line: str, masks: list[list[Filler]]) -> list[str]:
+    from nlptools.files.line_records import escape
+
+    return [
+        f"{number}\t{mask}\t{rank}\t{escape(each.text)}\t{each.probability:.6g}"
+        for mask, fillers in enumerate(masks, 1)
+        for rank, each in enumerate(fillers, 1)
+    ]
+
+
+def _json(number: int, line: str, masks: list[list[Filler]]) -> list[str]:
+    import json
+
+    found = [[[each.text, each.probability] for each in fillers] for fillers in masks]
+    return [json.dumps({"text": line, "fillers": found}, ensure_ascii=False)]
+
+
+_FORMATS = {"text": _fields, "tsv": _rows, "jsonl": _json}
