@@ -128,7 +128,6 @@ def ours(task: str, options: argparse.Namespace) -> Callable[[], float]:
     from nlptools.compute.backend import Backend
     from nlptools.configs import Compute
     from nlptools.configs.finetuning import FinetuneTraining
-    from nlptools.tasks import outputs
     from nlptools.tasks import task as tasks
     from nlptools.training.engine.steps import Fit
     from nlptools.training.finetuning import pretrained
@@ -140,7 +139,7 @@ def ours(task: str, options: argparse.Namespace) -> Callable[[], float]:
     batches = FeatureBatches(features, _BATCH, seed=1, pad=int(base.model.config.pad))
     model = pretrained.new_model(base, learned, 1)
     run = FinetuneTraining(output="", steps=10**6, batch_size=_BATCH)
-    fit = Fit(pretrained.TaskLoss(model, learned, outputs.LAST), batches, backend, run, None)
+    fit = Fit(pretrained.task_loss(model, learned), batches, backend, run, None)
     fit.objective.train()
 
     def epoch() -> None:

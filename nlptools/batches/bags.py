@@ -35,6 +35,11 @@ class BagBatch:
     targets: tuple[np.ndarray, ...]
     weight: float
 
+    @property
+    def inputs(self) -> tuple[np.ndarray, ...]:
+        """What a model reads: ids and lengths."""
+        return self.ids, self.lengths
+
 
 def text_lengths(features: Features, texts: int) -> np.ndarray:
     """(N, C) words and n-grams of each text of each row."""

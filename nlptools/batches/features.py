@@ -194,6 +194,11 @@ class FeatureBatch:
     targets: tuple[np.ndarray, ...]
     weight: float
 
+    @property
+    def inputs(self) -> tuple[np.ndarray, ...]:
+        """What a model reads: ids, mask and types."""
+        return self.ids, self.mask, self.types
+
 
 def batch(features: Features, rows: np.ndarray, pad: int, counts: bool = True) -> FeatureBatch:
     """Some rows, one below the other. Without `counts` their weights are 0."""

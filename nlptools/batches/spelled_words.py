@@ -109,6 +109,11 @@ class WordBatch(FeatureBatch):
     words: np.ndarray
     letters: np.ndarray
 
+    @property
+    def inputs(self) -> tuple[np.ndarray, ...]:
+        """What a tagger reads, see `WordInput`."""
+        return self.words, self.letters, self.ids, self.mask
+
 
 class WordBatches(FeatureBatches):
     """See `FeatureBatches`; the batches are `WordBatch`es."""

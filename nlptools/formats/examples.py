@@ -98,6 +98,11 @@ class TaggedSentence:
     scheme: str | None = None
     layout: str = "conll"
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The sentence, with spaces between words."""
+        return (" ".join(self.words),)
+
 
 @dataclass(frozen=True)
 class AnswerSpan:
@@ -126,6 +131,11 @@ class Question:
     place: Place
     yes_no: str | None = None
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All texts."""
+        return (self.question, self.context)
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -141,6 +151,11 @@ class Choice:
     label: int | None
     place: Place
     id: str | None = None
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All texts."""
+        return (self.context, *self.endings)
 
 
 @dataclass(frozen=True)
@@ -163,6 +178,11 @@ class PredicateSentence:
     place: Place
     rows: tuple[Row, ...] = ()
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The sentence, with spaces between words."""
+        return (" ".join(self.words),)
+
 
 @dataclass(frozen=True)
 class Coreference:
@@ -182,6 +202,11 @@ class Coreference:
     b_offset: int
     label: str | None
     place: Place
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All texts."""
+        return (self.text,)
 
 
 @dataclass(frozen=True)
@@ -251,14 +276,6 @@ class Judgement:
     place: Place
 
 
-Example = (
-    TextExample
-    | TaggedSentence
-    | Question
-    | Choice
-    | PredicateSentence
-    | Coreference
-    | Demonstration
-    | Ranking
-    | Judgement
-)
+# of tasks with a head
+TaskExample = TextExample | TaggedSentence | Question | Choice | PredicateSentence | Coreference | Ranking
+Example = TaskExample | Demonstration | Judgement

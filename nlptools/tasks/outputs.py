@@ -33,7 +33,10 @@ def hidden_states(model: Any, head: str, which: Layers, ids: Any, mask: Any, typ
     return model.of_rows(hidden, mask) if head in _OF_ROWS else hidden
 
 
-@torch.inference_mode()
+# from the numbers of rows (B,) to the logits of each
+RowLogits = Callable[[np.ndarray], Sequence[np.ndarray] | np.ndarray]
+
+
 def logits(
     model: Any,
     head: str,
@@ -50,11 +53,23 @@ def logits(
     A batch has rows of similar length, for an encoder or a GPT end to end without padding. After each, `look` gets the share
     of the rows that are computed.
     """
-    of_rows: Callable[[np.ndarray], Sequence[np.ndarray] | np.ndarray]
     if model.family in FAMILIES:
-        of_rows = FAMILIES[model.family].row_logits(model, features, backend)
+        of_rows: RowLogits = FAMILIES[model.family].row_logits(model, features, backend)
     else:
         of_rows = partial(_of_rows, model, head, which, features, backend)
+    return in_batches(of_rows, features, batch_tokens=batch_tokens, stop=stop, look=look)
+
+
+@torch.inference_mode()
+def in_batches(
+    of_rows: RowLogits,
+    features: Features,
+    *,
+    batch_tokens: int = 4096,
+    stop: Callable[[], bool] | None = None,
+    look: Callable[[float], None] = lambda share: None,
+) -> list[np.ndarray] | None:
+    """The logits of each row by `of_rows`; see `logits`."""
     order = np.argsort(-features.lengths, kind="stable")  # the longest first: if memory runs out, it does at once
     bounds = cut_batches(np.maximum(1, features.lengths[order]), batch_tokens)
     out: list[Any] = [None] * len(features)

@@ -47,6 +47,7 @@ class Task(ABC):
         options: how files are read.
         best: the measure to choose weights by, or auto.
         unit: the unit of the weights of a loss.
+        reads_words: whether examples are already split into words.
         learns: the fields that `learn` sets.
         tuned: the measures that `config.json` keeps as settings of the task.
         bests: the measures that --best can name.
@@ -58,6 +59,7 @@ class Task(ABC):
     best: str = AUTO
 
     unit: ClassVar[str] = "examples"
+    reads_words: ClassVar[bool] = False
     learns: ClassVar[tuple[str, ...]] = ()
     tuned: ClassVar[tuple[str, ...]] = ()
     bests: ClassVar[tuple[str, ...]] = ("loss", "accuracy", "f1")

@@ -24,8 +24,8 @@ class TaskEntry:
         head: the name of its head, one of `models.tasks.heads.TASK_HEADS`.
         layouts: the layouts of its files, besides auto.
         predicts: the options of `predict` that this task has and some others lack.
-        scratch: "module:Class" of the reader that `finetune --scratch` trains, used as a
-            `training.finetuning.pretrained.Pretrained`; "" for tasks that need a pretrained model.
+        scratch: "module:Class" of what `finetune --scratch` trains, a `training.finetuning.words.WordNetwork`; "" for tasks
+            that need a pretrained model.
         words: "module:Class" in this package: the options of --scratch.
         trainer: "module:function" that `finetune` hands a task without a head over to.
     """
@@ -48,11 +48,11 @@ _TABLES = ("table", "csv", "jsonl", "parquet")
 _LINES = ("columns", "probabilities", "top_k", "submission")
 _TAGS = ("columns", "decoding")
 _OF_TEXTS: dict[str, str] = {
-    "scratch": "nlptools.training.finetuning.scratch:FromScratch",
+    "scratch": "nlptools.training.finetuning.scratch:TextNetwork",
     "words": "words:TextScratch",
 }
 _OF_WORDS: dict[str, str] = {
-    "scratch": "nlptools.training.finetuning.tagger:TaggerFromScratch",
+    "scratch": "nlptools.training.finetuning.tagger:TagNetwork",
     "words": "words:TagScratch",
 }
 _PREFERENCES = "nlptools.training.preferences"

@@ -96,6 +96,7 @@ class Tagging(Task):
     decoding: str = "argmax"
 
     unit: ClassVar[str] = "words"
+    reads_words: ClassVar[bool] = True
     learns: ClassVar[tuple[str, ...]] = ("labels", "scheme", "written", "columns")
 
     @classmethod

@@ -22,13 +22,13 @@ from nlptools.configs import Compute
 from nlptools.configs.combinations import check_combinations
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
 from nlptools.configs.layers import MIX_FILES, layers
-from nlptools.configs.tasks.table import TASKS, changed_values, check_options, task_entry
+from nlptools.configs.tasks.table import TASKS, changed_values, check_options
 from nlptools.configs.tasks.words import Scratch
 from nlptools.errors import DataError
 from nlptools.files import artifacts, streams
+from nlptools.formats.examples import TaskExample
 from nlptools.layers.heads import mix_in
 from nlptools.metrics.criterion import Criterion
-from nlptools.tasks import outputs
 from nlptools.tasks import task as tasks
 from nlptools.tasks.task import Task
 from nlptools.text.tokenizer import Tokenizer
@@ -36,6 +36,7 @@ from nlptools.text.unknown import UnknownTokens
 from nlptools.training.engine.job import Trained, run_job
 from nlptools.training.engine.loop import Evaluate
 from nlptools.training.finetuning import pretrained, repeats
+from nlptools.training.finetuning.reader import Reader
 from nlptools.training.objective import Objective
 
 
@@ -149,7 +150,7 @@ class _Finetuning:
     run: FinetuneTraining
     seed: int
     text: TaskExamples
-    reader: Any  # a `Pretrained`, or what `TaskEntry.scratch` names
+    reader: Reader
     task: Task
     files: Files
     fold: tuple[int, int] | None = None
@@ -169,7 +170,7 @@ class _Finetuning:
 
     @property
     def several_processes(self) -> bool:
-        return bool(self.reader.several_processes)
+        return self.reader.several_processes
 
     def settings(self) -> dict[str, Any]:
         settings = {**asdict(self.options), **asdict(self.files), **self.reader.settings(), "fold": self.fold}
@@ -181,26 +182,24 @@ class _Finetuning:
         self.task = self.text.task.learn(train)
         if counts := self.task.count_labels(train):
             messages.note(f"labels: {tasks.listed_counts(counts)}")
-        encoding = self.reader.encoding(train, backend.threads)
+        encoding = self.reader.encoding(self.task, train, backend.threads)
         rows = self.task.features(train, encoding, True)
         rows.save(directory / "train")
-        self._report_unknown(train, rows, encoding.tokenizer)
+        if not self.reader.learns_vocabulary:
+            self._report_unknown(train, rows, encoding.tokenizer)
         held = None
         if valid:
             self.task.check(valid)
             held = self.task.features(valid, encoding, False)
         return _Examples(Features.open(directory / "train"), held, valid, directory, self.text, self.task.learned())
 
-    def _report_unknown(self, examples: Sequence[Any], rows: Features, tokenizer: Tokenizer) -> None:
-        """Raise DataError if most tokens are unknown. A vocabulary learned from the examples omits rare words on purpose."""
-        if self.options.scratch is None and self.options.features is None:
-            assert tokenizer.vocab is not None
-            ids = rows.rows.ids[~np.isin(rows.rows.ids, list(tokenizer.vocab.marks))]
-            names = ("texts", "words", "context", "text")
-            texts = (next(getattr(e, name) for name in names if hasattr(e, name)) for e in islice(examples, 1000))
-            unknown = UnknownTokens(tokenizer, "the training data")
-            unknown.count([text if isinstance(text, str) else " ".join(text) for text in texts], ids)
-            unknown.report(self.run.force)
+    def _report_unknown(self, examples: Sequence[TaskExample], rows: Features, tokenizer: Tokenizer) -> None:
+        """Raise DataError if most tokens are unknown."""
+        assert tokenizer.vocab is not None
+        ids = rows.rows.ids[~np.isin(rows.rows.ids, list(tokenizer.vocab.marks))]
+        unknown = UnknownTokens(tokenizer, "the training data")
+        unknown.count([" ".join(example.texts) for example in islice(examples, 1000)], ids)
+        unknown.report(self.run.force)
 
     def _parts(self, held_out: bool) -> tuple[list[Any], list[Any]]:
         """Examples to train on, and to evaluate on."""
@@ -236,24 +235,21 @@ class _Finetuning:
         return self.reader.model(self.task, self.seed)
 
     def objective(self, model: Any) -> Objective:
-        objective: Objective = self.reader.objective(model, self.task)
-        return objective
+        return self.reader.objective(model, self.task)
 
     def source(self, data: _Examples, model: Any, backend: Backend) -> BatchSource:
         size = self.run.batch_size or min(1024, max(32, len(data.train) // 32))
-        batches: BatchSource = self.reader.source(data.train, size, self.seed, backend)
-        return batches
+        return self.reader.source(data.train, size, self.seed, backend)
 
     def evaluate(self, data: _Examples, backend: Backend) -> Evaluate | None:
         """The measures of the task on the held-out examples, computed by the main process."""
         valid = data.valid
         if valid is None:
             return None
-        single, which = backend.world_size == 1, layers(self.options.layers)
+        single = backend.world_size == 1
 
         def measured(model: Any, stop: Callable[[], bool]) -> dict[str, float] | None:
-            stop_here = stop if single else None
-            logits = outputs.logits(model, self.task.head, valid, backend, which, stop=stop_here)
+            logits = self.reader.logits(model, self.task, valid, backend, stop if single else None)
             if logits is None:
                 return None
             predictions = self.task.decode(logits, valid, data.examples, **self.task.layers_of(model))
@@ -302,18 +298,12 @@ def _trainer(task: str) -> Any:
     return getattr(import_module(module), name)
 
 
-def _reader(settings: Finetune, scratch: Scratch | None, errors: str) -> Any:
-    """The model to train, from scratch, with features or pretrained. Raises UsageError, InputError, BundleError."""
+def _reader(settings: Finetune, scratch: Scratch | None, errors: str) -> Reader:
+    """The model to train. Raises UsageError, InputError, BundleError."""
     scratch = scratch or Scratch()
     check_combinations(settings, scratch)
-    if settings.scratch is not None:
-        module, name = task_entry(settings.task).scratch.split(":")
-        scratch.check(settings.scratch)
-        check_options(settings.task, scratch)
-        return getattr(import_module(module), name)(settings, scratch, errors)
-    if settings.features is not None:
-        from nlptools.training.finetuning.word_reader import ReaderTraining
+    if settings.scratch is not None or settings.features is not None:
+        from nlptools.training.finetuning import words
 
-        scratch.check("lstm")
-        return ReaderTraining(settings, scratch, errors)
+        return words.opened(settings, scratch, errors)
     return pretrained.opened(settings)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nlptools import bundle, messages
-from nlptools.batches.features import Encoding, FeatureBatch, FeatureBatches, Features
+from nlptools.batches.features import Encoding, FeatureBatches, Features
 from nlptools.compute.backend import Backend
 from nlptools.configs.finetuning import Finetune
 from nlptools.configs.layers import Layers, layers, read_mix
 from nlptools.configs.tasks.shared import frozen
 from nlptools.errors import BundleError, UsageError, display
+from nlptools.formats.examples import TaskExample
 from nlptools.inference.opening import open_model
 from nlptools.models import registry
 from nlptools.models.contract import with_dropout
@@ -29,7 +30,7 @@ from nlptools.tasks.task import Task
 from nlptools.text import chat_templates
 from nlptools.training import lora
 from nlptools.training.finetuning import rates
-from nlptools.training.objective import Objective
+from nlptools.training.finetuning.reader import TaskLoss
 
 
 def opened(settings: Finetune) -> Pretrained:
@@ -57,12 +58,10 @@ def opened(settings: Finetune) -> Pretrained:
 
 @dataclass(frozen=True)
 class Pretrained:
-    """Turns texts into the input of a head: an encoder or a GPT with the weights of `base`. `FromScratch` has the same methods.
+    """An encoder or a language model with the weights of `base` and a head, as `reader.Reader`."""
 
-    A run calls them in this order, once per process.
-    """
-
-    several_processes: ClassVar[bool] = True  # whether several processes can train together
+    several_processes: ClassVar[bool] = True
+    learns_vocabulary: ClassVar[bool] = False
     base: bundle.Bundle
     options: Finetune
     adapter: peft.Adapter | None = None  # None: all weights are trained
@@ -73,17 +72,15 @@ class Pretrained:
         return registry.with_heads(self.base.arch) or self.base.arch
 
     def settings(self) -> dict[str, Any]:
-        """The settings besides `Finetune`; a continued run must have the same."""
         return {} if self.adapter is None else {"base": self.adapter.digest}
 
-    def encoding(self, examples: Sequence[Any], threads: int) -> Encoding:
-        """How texts become rows, which may depend on the training examples; the argument of `Task.features`."""
+    def encoding(self, task: Task, examples: Sequence[TaskExample], threads: int) -> Encoding:
         encoding: Encoding = tasks.encoding(self.base, self.options.max_length, threads, training=True)
         chat = self.options.chat
         return encoding if chat is None else replace(encoding, chat=chat_templates.FORMATS[chat])
 
     def model(self, task: Task, seed: int) -> TaskHeads:
-        """The initial model, on the CPU in float32, with a new head, or with its own head if that is for the same labels."""
+        """See `Reader`; with a new head, or with its own head if that is for the same labels."""
         options = self.options
         which = layers(options.layers)
         model = new_model(self.base, task, seed, which, options.encoder_dropout)
@@ -92,29 +89,57 @@ class Pretrained:
         rates.freeze(model, frozen(options.freeze))
         return model
 
-    def objective(self, model: Any, task: Task) -> TaskLoss:
-        """The loss to minimize."""
-        options = self.options
-        return TaskLoss(model, task, layers(options.layers), options.layer_decay, options.unfreeze)
+    def objective(self, model: nn.Module, task: Task) -> TaskLoss:
+        assert isinstance(model, TaskHeads)
+        options, parts = self.options, {f"model.{name}": model.part_of(name) for name, _ in model.named_parameters()}
+        factors = rates.Rates(parts, model.config.num_hidden_layers + 1, options.layer_decay, options.unfreeze)
+        return task_loss(model, task, layers(options.layers), factors)
 
     def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> FeatureBatches:
-        """The training batches of this process."""
         held: Any = self.base.model
         pad = int(held.config.pad) if self.base.is_encoder else self.base.eos
         where = {"rank": backend.rank, "world_size": backend.world_size}
         return FeatureBatches(features, batch_size, seed=seed, pad=pad, **where)
 
+    def logits(
+        self, model: nn.Module, task: Task, features: Features, backend: Backend, stop: Callable[[], bool] | None
+    ) -> list[np.ndarray] | None:
+        return outputs.logits(model, task.head, features, backend, layers(self.options.layers), stop=stop)
+
     def save(
-        self, directory: Path, model: Any, weights: Mapping[str, Any], training: Mapping[str, Any], more: dict[str, Any]
+        self,
+        directory: Path,
+        model: nn.Module,
+        weights: Mapping[str, Tensor],
+        training: Mapping[str, Any],
+        more: dict[str, Any],
     ) -> None:
-        """Write the model directory, with `more` in its config.json."""
         base = self.base
         if not base.is_encoder:
             chat_templates.keep(directory, str(base.path), self.options.chat)
             # transformers finds the last token of a row by the padding
             more = {"bos_token_id": base.start, "eos_token_id": base.eos, "pad_token_id": base.eos, **more}
-        how: dict[str, Any] = {"arch": self.arch, "training": training, "more": more, "adapter": self.adapter}
-        bundle.save_encoder(directory, model, weights, base.tokenizer, **how)
+        bundle.save_encoder(
+            directory,
+            model,
+            weights,
+            base.tokenizer,
+            arch=self.arch,
+            training=training,
+            more=more,
+            adapter=self.adapter,
+        )
+
+
+def task_loss(
+    model: TaskHeads, task: Task, which: Layers = outputs.LAST, factors: rates.Rates | None = None
+) -> TaskLoss:
+    """The loss of the head of a task, which sees the layers `which`."""
+
+    def logits(model: TaskHeads, inputs: tuple[Tensor, ...], spans: Tensor | None) -> Tensor:
+        return model.task_logits(task.head, outputs.hidden_states(model, task.head, which, *inputs), spans)
+
+    return TaskLoss(model, task, logits, 3, rates=lambda epoch: {} if factors is None else factors.at(epoch))
 
 
 def new_model(
@@ -162,35 +187,3 @@ def _weights(base: bundle.Bundle, task: Task, which: Layers) -> dict[str, Tensor
     if same:
         return weights
     return {name: tensor for name, tensor in weights.items() if name.split(".")[0] not in (*TASK_HEADS, *BESIDE_HEADS)}
-
-
-class TaskLoss(Objective):
-    """The loss of a task's head on top of an encoder, as a weighted sum."""
-
-    def __init__(self, model: Any, task: Task, which: Layers, decay: float = 1.0, unfreeze: float = 0.0) -> None:
-        """`decay`, `unfreeze`: see `rates.Rates`."""
-        super().__init__(model)
-        self.task, self.which = task, which
-        parts = {f"model.{name}": model.part_of(name) for name, _ in model.named_parameters()}
-        self.factors = rates.Rates(parts, model.config.num_hidden_layers + 1, decay, unfreeze)
-
-    def counts(self, batch: FeatureBatch) -> dict[str, float]:
-        """The divisor of the loss: the sum of the weights."""
-        return {"loss": batch.weight}
-
-    def arrays(self, batch: FeatureBatch) -> tuple[np.ndarray, ...]:
-        """The arguments of `forward`, to be put on the device."""
-        return batch.ids, batch.mask, batch.types, *batch.targets
-
-    def forward(self, ids: Tensor, mask: Tensor, types: Tensor, *targets: Tensor) -> dict[str, Tensor]:
-        """(B, T) ids, mask and types, and the targets of the task -> the sum of the losses."""
-        hidden = outputs.hidden_states(self.model, self.task.head, self.which, ids, mask, types)
-        given: tuple[Tensor, ...] = ()
-        if self.task.head in outputs.OF_SPANS:
-            given, targets = (targets[0].view(len(ids), -1, 2),), targets[1:]
-        logits = self.model.task_logits(self.task.head, hidden, *given)
-        return {"loss": self.task.loss(logits.float(), *targets, **self.task.layers_of(self.model))}
-
-    def rates(self, epoch: float) -> dict[str, float]:
-        """See `rates.Rates.at`."""
-        return self.factors.at(epoch)

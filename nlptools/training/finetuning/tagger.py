@@ -6,33 +6,31 @@ Shapes: V words, E word vector.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
-from typing import Any, ClassVar
 
-import numpy as np
 import torch
-from torch import Tensor
 
-from nlptools import bundle, messages
+from nlptools import messages
 from nlptools.batches.features import Features
 from nlptools.batches.source import BatchSource
-from nlptools.batches.spelled_words import MAX_LENGTH, WordBatch, WordBatches, WordEncoding
+from nlptools.batches.spelled_words import MAX_LENGTH, WordBatches, WordEncoding
 from nlptools.compute.backend import Backend
-from nlptools.configs.finetuning import Finetune
 from nlptools.configs.tasks.words import Scratch
 from nlptools.errors import DataError
+from nlptools.formats.examples import TaggedSentence
+from nlptools.models.tasks.word_input import WordInput
 from nlptools.models.tasks.word_tagger import WordTagger, WordTaggerConfig
+from nlptools.tasks import taggers
+from nlptools.tasks.outputs import RowLogits
 from nlptools.tasks.task import Task
 from nlptools.text import spelling
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.vocab import Vocab, usual_specials
 from nlptools.training.finetuning.scratch import SPECIAL, UNK
-from nlptools.training.objective import Objective
+from nlptools.training.finetuning.words import NetworkOptions, WordNetwork, counted
 from nlptools.training.token_vectors import TokenVectors
-from nlptools.vectors.files import formats
 from nlptools.vectors.table import Vectors
 
 
@@ -53,49 +51,38 @@ class Learned:
     alphabet: str | None
 
 
-class TaggerFromScratch:
-    """A tagger to train; see `pretrained.Pretrained`. `encoding` sets its vocabulary and its alphabet."""
+class TagNetwork(WordNetwork):
+    """A tagger to train, as `words.WordNetwork`."""
 
-    several_processes: ClassVar[bool] = False
+    arch, inputs = "word-tagger", 4
 
-    def __init__(self, settings: Finetune, scratch: Scratch, errors: str = "strict") -> None:
-        """Raises UsageError for settings that do not go together, InputError, BundleError for invalid vectors."""
-        assert settings.scratch is not None
-        self.options, self.scratch, self.arch = settings, scratch, settings.scratch
-        self.characters = scratch.characters or "cnn"
-        self.vectors = None if scratch.vectors is None else formats.load(scratch.vectors, errors=errors)
+    def __init__(self, options: NetworkOptions) -> None:
+        assert options.finetune.scratch is not None
+        self.options, self.scratch, self.kind = options, options.scratch, options.finetune.scratch
+        self.characters = self.scratch.characters or "cnn"
         self._learned: Learned | None = None
 
-    def settings(self) -> dict[str, Any]:
-        """See `pretrained.Pretrained`."""
-        return asdict(self.scratch)
+    def encoding(self, task: Task, examples: Sequence[TaggedSentence], threads: int) -> WordEncoding:
+        words = chain.from_iterable(example.words for example in examples)
+        written, counts = counted(words, self.scratch.lowercase)
+        alphabet = None if self.characters == "none" else spelling.alphabet(written)
+        self._learned = learned_words(counts, alphabet, self.scratch, self.options.vectors)
+        return WordEncoding(self.tokenizer, alphabet, self.options.finetune.max_length or MAX_LENGTH, threads)
 
-    def encoding(self, examples: Sequence[Any], threads: int) -> WordEncoding:
-        """How sentences become rows, with the vocabulary and the alphabet of the training sentences."""
-        counts = Counter(chain.from_iterable(example.words for example in examples))
-        alphabet = None if self.characters == "none" else spelling.alphabet(counts)
-        if self.scratch.lowercase:
-            lowered: Counter[str] = Counter()
-            for word, count in counts.items():
-                lowered[word.lower()] += count
-            counts = lowered
-        self._learned = learned_words(counts, alphabet, self.scratch, self.vectors)
-        return WordEncoding(self._tokenizer(), alphabet, self.options.max_length or MAX_LENGTH, threads)
-
-    def _tokenizer(self) -> NamedTokenizer:
+    @property
+    def tokenizer(self) -> NamedTokenizer:
         assert self._learned is not None
         return NamedTokenizer("whitespace", self._learned.vocab, self.scratch.lowercase)
 
-    def model(self, task: Task, seed: int) -> WordTagger:
-        """See `pretrained.Pretrained`."""
+    def model(self, task: Task) -> WordTagger:
         learned, scratch = self._learned, self.scratch
         assert learned is not None
         config = WordTaggerConfig(
-            arch=self.arch,
+            arch=self.kind,
             vocab_size=len(learned.vocab),
             trained=learned.trained,
             rare=learned.rare,
-            embedding_size=scratch.dim if self.vectors is None else self.vectors.dimensions,
+            embedding_size=self.options.embedding_size,
             num_labels=task.num_labels,
             hidden_size=scratch.hidden_size,
             num_hidden_layers=scratch.depth,
@@ -106,32 +93,27 @@ class TaggerFromScratch:
             crf="crf" in task.extra_heads,
             unk=UNK,
         )
-        model = WordTagger(config)
-        torch.manual_seed(seed)
-        model.initialize()
-        if self.vectors is not None:
-            table = torch.zeros(config.vocab_size, config.embedding_size)
-            TokenVectors(learned.vocab, self.vectors, any_case=True).place(table)
-            model.set_vectors(table)
-        if self.options.freeze == "all":
-            model.freeze_words()
-        task.begin(model)
-        return model
+        return WordTagger(config)
 
-    def objective(self, model: WordTagger, task: Task) -> TaggerLoss:
-        """See `pretrained.Pretrained`."""
-        return TaggerLoss(model, task)
+    def begin(self, model: WordTagger) -> None:
+        assert self._learned is not None
+        begin_words(model, self._learned.vocab, self.options)
 
     def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> BatchSource:
-        """See `pretrained.Pretrained`."""
         return WordBatches(features, batch_size, seed=seed, pad=0)
 
-    def save(
-        self, directory: Path, model: Any, weights: Mapping[str, Any], training: Mapping[str, Any], more: dict[str, Any]
-    ) -> None:
-        """See `pretrained.Pretrained`."""
-        tokenizer = self._tokenizer()
-        bundle.save_encoder(directory, model, weights, tokenizer, arch="word-tagger", training=training, more=more)
+    def row_logits(self, model: WordTagger, features: Features, backend: Backend) -> RowLogits:
+        return taggers.row_logits(model, features, backend)
+
+
+def begin_words(model: WordInput, vocab: Vocab, options: NetworkOptions) -> None:
+    """Place the vectors of words, and freeze them with --freeze all."""
+    if options.vectors is not None:
+        table = torch.zeros(len(vocab), options.embedding_size)
+        TokenVectors(vocab, options.vectors, any_case=True).place(table)
+        model.set_vectors(table)
+    if options.finetune.freeze == "all":
+        model.freeze_words()
 
 
 def learned_words(
@@ -181,28 +163,3 @@ def words_with_vectors(words: Sequence[str], vectors: Vectors) -> set[str]:
     vectors.words.hold_index()
     forms = vectors.words.find({form for word in words for form in (word, word.lower())})
     return {word for word in words if word in forms or word.lower() in forms}
-
-
-class TaggerLoss(Objective):
-    """The loss of a tagger, as a weighted sum over words."""
-
-    trains_in_16_bits = False
-
-    def __init__(self, model: WordTagger, task: Task) -> None:
-        super().__init__(model)
-        self.task = task
-
-    def counts(self, batch: WordBatch) -> dict[str, float]:
-        """The divisor of the loss: the sum of the weights."""
-        return {"loss": batch.weight}
-
-    def arrays(self, batch: WordBatch) -> tuple[np.ndarray, ...]:
-        """The arguments of `forward`, to be put on the device."""
-        return batch.words, batch.letters, batch.ids, batch.mask, *batch.targets
-
-    def forward(
-        self, words: Tensor, letters: Tensor, places: Tensor, mask: Tensor, *targets: Tensor
-    ) -> dict[str, Tensor]:
-        """The arrays of `arrays` -> the sum of the losses."""
-        logits = self.model(words, letters, places, mask)
-        return {"loss": self.task.loss(logits, *targets, **self.task.layers_of(self.model))}

@@ -7,102 +7,92 @@ Shapes: B batch, T length, L layers of the ELMo, P its projection.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import chain
-from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import cast
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from nlptools import bundle, messages
+from nlptools import messages
 from nlptools.batches.features import Encoding, FeatureBatch, FeatureBatches, Features
 from nlptools.compute.backend import Backend
-from nlptools.configs.finetuning import Finetune
 from nlptools.configs.layers import layers, read_mix
-from nlptools.configs.tasks.words import Scratch
 from nlptools.errors import BundleError, UsageError, display
+from nlptools.formats.examples import TaskExample
 from nlptools.inference.opening import open_model
-from nlptools.layers.heads import LayerMix
 from nlptools.models import registry
 from nlptools.models.language.elmo import ElmoConfig
 from nlptools.models.tasks.word_reader import MARKS, PAD, UNK, WordReader, WordReaderConfig
-from nlptools.tasks import outputs, readers
+from nlptools.tasks import readers
+from nlptools.tasks.outputs import RowLogits
 from nlptools.tasks.task import Task
 from nlptools.text import spelling
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.byte_spelling import COLUMNS, count_cut
 from nlptools.text.lexicon import Lexicon
-from nlptools.training.finetuning.tagger import Learned, learned_words
-from nlptools.training.objective import Objective
-from nlptools.training.token_vectors import TokenVectors
-from nlptools.vectors.files import formats
+from nlptools.training.finetuning.tagger import Learned, begin_words, learned_words
+from nlptools.training.finetuning.words import NetworkOptions, WordNetwork, counted
 
 # The mixes learn at this part of the rate. At all of it, gamma falls as the network learns the training words by heart:
 # from 1.06 after one epoch of CoNLL-2003 to 0.36 after 15
 _MIX_RATE = 0.1
 
 
-class ReaderTraining:
-    """A network to train; see `pretrained.Pretrained`. `encoding` sets its vocabulary, its alphabet and its lexicon."""
+class FeatureNetwork(WordNetwork):
+    """Bidirectional LSTMs with the features of an ELMo, as `words.WordNetwork`."""
 
-    several_processes: ClassVar[bool] = False
+    arch, inputs = "word-reader", 4
 
-    def __init__(self, settings: Finetune, scratch: Scratch, errors: str = "strict") -> None:
-        """Raises UsageError for settings that do not go together, InputError, BundleError for an invalid ELMo or vectors."""
+    def __init__(self, options: NetworkOptions) -> None:
+        """Raises UsageError for layers that the ELMo lacks, InputError, BundleError for an invalid ELMo."""
+        settings = options.finetune
         assert settings.model is not None
-        self.options, self.scratch = settings, scratch
+        self.options, self.scratch = options, options.scratch
         base = open_model(settings.model).bundle
         if base.family != registry.BIDIRECTIONAL:
             raise BundleError(
-                f"{display(settings.model)}: not an ELMo", hint="--features goes with train-lm --arch elmo"
+                f"{display(settings.model)}: not an ELMo", hint="--features needs a model of train-lm --arch elmo"
             )
         self.base = base
         which, count = layers(settings.layers), base.model.config.num_hidden_layers + 1
         if which.kind == "concat" or not which.count(count):
             raise UsageError(f"--layers {settings.layers}: expected one vector of layers 0 to {count - 1}")
         self.mix = None if which.file is None else read_mix(which.file, count)
-        self.characters = scratch.characters or "cnn"
-        self.vectors = None if scratch.vectors is None else formats.load(scratch.vectors, errors=errors)
+        self.characters = self.scratch.characters or "cnn"
         self._learned: Learned | None = None
         self._lexicon: Lexicon | None = None
         self._model: WordReader | None = None
 
-    def settings(self) -> dict[str, Any]:
-        """See `pretrained.Pretrained`."""
-        return asdict(self.scratch)
-
-    def encoding(self, examples: Sequence[Any], threads: int) -> Encoding:
-        """How texts become rows, with the vocabulary and the alphabet of the training texts."""
-        kind = "whitespace" if self.options.task in ("tag", "roles") else self.scratch.tokenizer
+    def encoding(self, task: Task, examples: Sequence[TaskExample], threads: int) -> Encoding:
+        """Raises UsageError for a tokenizer that does not split texts into words."""
+        kind = "whitespace" if task.reads_words else self.scratch.tokenizer
         if kind in ("char", "bytes"):
             raise UsageError(f"--tokenizer {kind} does not split texts into words")
-        rows = NamedTokenizer(kind).tokens_lines(_texts(examples), threads)
-        counts = Counter(chain.from_iterable(rows))
-        alphabet = None if self.characters == "none" else spelling.alphabet(counts)
-        if self.scratch.lowercase:
-            lowered: Counter[str] = Counter()
-            for word, count in counts.items():
-                lowered[word.lower()] += count
-            counts = lowered
-        self._learned = learned_words(counts, alphabet, self.scratch, self.vectors, MARKS)
+        texts = list(dict.fromkeys(chain.from_iterable(example.texts for example in examples)))
+        rows = NamedTokenizer(kind).tokens_lines(texts, threads)
+        written, counts = counted(chain.from_iterable(rows), self.scratch.lowercase)
+        alphabet = None if self.characters == "none" else spelling.alphabet(written)
+        self._learned = learned_words(counts, alphabet, self.scratch, self.options.vectors, MARKS)
         self._tokenizer = NamedTokenizer(kind, self._learned.vocab, self.scratch.lowercase)
-        encoding, self._lexicon = readers.new_encoding(self._tokenizer, self.options.max_length, threads)
+        max_length = self.options.finetune.max_length
+        encoding, self._lexicon = readers.new_encoding(self._tokenizer, max_length, threads)
         return encoding
 
-    def model(self, task: Task, seed: int) -> WordReader:
-        """See `pretrained.Pretrained`."""
-        learned, scratch, options = self._learned, self.scratch, self.options
-        assert learned is not None and self._lexicon is not None and options.features is not None
+    @property
+    def tokenizer(self) -> NamedTokenizer:
+        return self._tokenizer
+
+    def model(self, task: Task) -> WordReader:
+        learned, scratch, options = self._learned, self.scratch, self.options.finetune
+        assert learned is not None and options.features is not None
         used, held = options.features != "none", cast(ElmoConfig, self.base.model.config)
         config = WordReaderConfig(
             vocab_size=len(learned.vocab),
             trained=learned.trained,
             rare=learned.rare,
-            embedding_size=scratch.dim if self.vectors is None else self.vectors.dimensions,
+            embedding_size=self.options.embedding_size,
             num_labels=task.num_labels,
             heads=(task.head, *task.extra_heads),
             state_size=scratch.hidden_size,
@@ -117,32 +107,39 @@ class ReaderTraining:
             elmo=replace(held, softmax=False) if used else None,
             elmo_lowercase=self.base.tokenizer.lowercase,
         )
-        model = WordReader(config)
-        torch.manual_seed(seed)
-        model.initialize()
-        if self.vectors is not None:
-            table = torch.zeros(config.vocab_size, config.embedding_size)
-            TokenVectors(learned.vocab, self.vectors, any_case=True).place(table)
-            model.input.set_vectors(table)
-        if options.freeze == "all":
-            model.input.freeze_words()
+        return WordReader(config)
+
+    def begin(self, model: WordReader) -> None:
+        assert self._learned is not None and self._lexicon is not None
+        begin_words(model.input, self._learned.vocab, self.options)
         if model.elmo is not None:
             weights = self.base.weights()
             model.elmo.load_state_dict({name: weights[name] for name in model.elmo.state_dict()})
-            model.elmo.requires_grad_(options.train_all)
+            model.elmo.requires_grad_(self.options.finetune.train_all)
             for mix in (model.layer_mix, model.output_mix):
                 if mix is not None and self.mix is not None:
                     mix.set(self.mix)
-        task.begin(model)
         model.lexicon, self._model = self._lexicon, model
-        return model
 
-    def objective(self, model: WordReader, task: Task) -> ReaderLoss:
-        """See `pretrained.Pretrained`."""
-        return ReaderLoss(model, task)
+    def logits(self, model: WordReader, inputs: tuple[Tensor, ...], spans: Tensor | None) -> Tensor:
+        ids, mask, types, known = inputs
+        states = readers.by_layer(known, model) if known.dim() == 3 else None
+        return model.logits(ids, mask, types, spans, states)
+
+    def rates(self, model: WordReader) -> Mapping[str, float]:
+        """A smaller rate for the mixes of layers: their few numbers get a gradient from every word."""
+        mixes = {"layer_mix": model.layer_mix, "output_mix": model.output_mix}
+        return {
+            f"{name}.{weight}": _MIX_RATE
+            for name, mix in mixes.items()
+            if mix is not None
+            for weight, _ in mix.named_parameters()
+        }
+
+    def row_logits(self, model: WordReader, features: Features, backend: Backend) -> RowLogits:
+        return readers.row_logits(model, features, backend)
 
     def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> ReaderBatches:
-        """See `pretrained.Pretrained`."""
         model, known = self._model, None
         assert model is not None
         cut = 0 if model.elmo is None else count_cut(model.lexicon.words)
@@ -151,7 +148,7 @@ class ReaderTraining:
             messages.warn(
                 f"{words} longer than {COLUMNS - 2} bytes, the ELMo does not see their ends", kind="long words"
             )
-        if model.elmo is not None and not self.options.train_all:
+        if model.elmo is not None and not self.options.finetune.train_all:
             model.keeps_features = True
             known = readers.kept_features(model, features, backend)
             if known is None:
@@ -160,31 +157,17 @@ class ReaderTraining:
                 )
         return ReaderBatches(features, batch_size, seed=seed, pad=PAD, known=known)
 
-    def save(
-        self, directory: Path, model: Any, weights: Mapping[str, Any], training: Mapping[str, Any], more: dict[str, Any]
-    ) -> None:
-        """See `pretrained.Pretrained`."""
-        options: dict[str, Any] = {"arch": "word-reader", "training": training, "more": more}
-        bundle.save_encoder(directory, model, weights, self._tokenizer, **options)
-
-
-def _texts(examples: Sequence[Any]) -> list[str]:
-    """The different texts of examples of any task; the words of a sentence have spaces between them."""
-    texts: list[str] = []
-    for example in examples:
-        for name in ("words", "texts", "text", "question", "context", "endings"):
-            value = getattr(example, name, ())
-            if name == "words":
-                value = " ".join(value)
-            texts += [value] if isinstance(value, str) else value
-    return list(dict.fromkeys(texts))
-
 
 @dataclass(frozen=True)
 class ReaderBatch(FeatureBatch):
     """A batch with the features (B, T, (L + 1) 2 P) of its words, or (0,) where the model is to compute them."""
 
     known: np.ndarray
+
+    @property
+    def inputs(self) -> tuple[np.ndarray, ...]:
+        """What a `WordReader` reads: ids, mask, types and the features."""
+        return self.ids, self.mask, self.types, self.known
 
 
 class ReaderBatches(FeatureBatches):
@@ -200,40 +183,3 @@ class ReaderBatches(FeatureBatches):
         if self.known is not None:
             known = readers.padded_features(self.known, self.features, batch.rows, batch.mask)
         return ReaderBatch(batch.rows, batch.ids, batch.mask, batch.types, batch.targets, batch.weight, known)
-
-
-class ReaderLoss(Objective):
-    """The loss of a network's head, as a weighted sum."""
-
-    trains_in_16_bits = False
-
-    def __init__(self, model: WordReader, task: Task) -> None:
-        super().__init__(model)
-        self.task = task
-        self.mix_rates = {
-            f"{mix}.{name}": _MIX_RATE
-            for mix, module in self.named_modules()
-            if isinstance(module, LayerMix)
-            for name, _ in module.named_parameters()
-        }
-
-    def rates(self, epoch: float) -> Mapping[str, float]:
-        """A smaller rate for the mixes of layers: their few numbers get a gradient from every word."""
-        return self.mix_rates
-
-    def counts(self, batch: ReaderBatch) -> dict[str, float]:
-        """The divisor of the loss: the sum of the weights."""
-        return {"loss": batch.weight}
-
-    def arrays(self, batch: ReaderBatch) -> tuple[np.ndarray, ...]:
-        """The arguments of `forward`, to be put on the device."""
-        return batch.ids, batch.mask, batch.types, batch.known, *batch.targets
-
-    def forward(self, ids: Tensor, mask: Tensor, types: Tensor, known: Tensor, *targets: Tensor) -> dict[str, Tensor]:
-        """The arrays of `arrays` -> the sum of the losses."""
-        states = readers.by_layer(known, self.model) if known.dim() == 3 else None
-        spans = None
-        if self.task.head in outputs.OF_SPANS:
-            spans, targets = targets[0].view(len(ids), -1, 2), targets[1:]
-        logits = self.model.logits(ids, mask, types, spans, states)
-        return {"loss": self.task.loss(logits.float(), *targets, **self.task.layers_of(self.model))}

@@ -1,0 +1,141 @@
+"""What reads the texts of a task: a pretrained model (`pretrained`), or a network over words (`words`).
+
+Shapes: B rows of a batch, T length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from torch import Tensor, nn
+
+from nlptools.batches.features import Encoding, Features
+from nlptools.batches.source import BatchSource
+from nlptools.batches.spelled_words import WordEncoding
+from nlptools.batches.text_rows import TextEncoding
+from nlptools.compute.backend import Backend
+from nlptools.configs import Training
+from nlptools.formats.examples import TaskExample
+from nlptools.tasks import outputs
+from nlptools.tasks.task import Task
+from nlptools.training.engine import optimizers
+from nlptools.training.engine.optimizers import Optimizer
+from nlptools.training.engine.weights import Weights
+from nlptools.training.objective import Objective
+
+RowEncoding = Encoding | TextEncoding | WordEncoding
+
+
+class Reader(Protocol):
+    """A model that `finetune` trains on a task. A run calls these methods in this order, once per process."""
+
+    @property
+    def several_processes(self) -> bool:
+        """Whether several processes can train together."""
+
+    @property
+    def learns_vocabulary(self) -> bool:
+        """Whether the vocabulary comes from the training examples, whose rare words it omits on purpose."""
+
+    def settings(self) -> dict[str, Any]:
+        """The settings besides `Finetune`; a continued run must have the same."""
+
+    def encoding(self, task: Task, examples: Sequence[TaskExample], threads: int) -> RowEncoding:
+        """How texts become rows, which may depend on the training examples; the argument of `Task.features`."""
+
+    def model(self, task: Task, seed: int) -> nn.Module:
+        """The initial model, on the CPU in float32."""
+
+    def objective(self, model: nn.Module, task: Task) -> TaskLoss:
+        """The loss to minimize."""
+
+    def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> BatchSource:
+        """The training batches of this process, each a `TaskBatch`."""
+
+    def logits(
+        self, model: nn.Module, task: Task, features: Features, backend: Backend, stop: Callable[[], bool] | None
+    ) -> list[np.ndarray] | None:
+        """The logits of each row for validation, see `tasks.outputs.logits`."""
+
+    def save(
+        self,
+        directory: Path,
+        model: nn.Module,
+        weights: Mapping[str, Tensor],
+        training: Mapping[str, Any],
+        more: dict[str, Any],
+    ) -> None:
+        """Write the model directory, with `more` in its config.json."""
+
+
+class TaskBatch(Protocol):
+    """Rows of examples.
+
+    Attributes:
+        inputs: what the model reads; the first is (B, T).
+        targets: in the order of `Features.targets`.
+        weight: the sum of the weights, the divisor of the loss.
+    """
+
+    @property
+    def inputs(self) -> tuple[np.ndarray, ...]: ...
+
+    @property
+    def targets(self) -> tuple[np.ndarray, ...]: ...
+
+    @property
+    def weight(self) -> float: ...
+
+
+class TaskLogits(Protocol):
+    """Computes the logits of a task's head from the inputs of a batch."""
+
+    def __call__(self, model: Any, inputs: tuple[Tensor, ...], spans: Tensor | None) -> Tensor:
+        """`spans` (B, M, 2): of heads that read token spans."""
+
+
+class TaskLoss(Objective):
+    """The loss of a task's head, as a weighted sum."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        task: Task,
+        logits: TaskLogits,
+        inputs: int,
+        *,
+        rates: Callable[[float], Mapping[str, float]] = lambda epoch: {},
+        optimizer: Callable[[Weights, Training], Optimizer] = optimizers.of_options,
+        in_16_bits: bool = True,
+    ) -> None:
+        """`inputs`: how many a batch has; `rates`: see `Objective.rates`."""
+        super().__init__(model)
+        self.task, self.logits, self.inputs = task, logits, inputs
+        self._rates, self._optimizer, self.trains_in_16_bits = rates, optimizer, in_16_bits
+
+    def counts(self, batch: TaskBatch) -> dict[str, float]:
+        """The divisor of the loss: the sum of the weights."""
+        return {"loss": batch.weight}
+
+    def arrays(self, batch: TaskBatch) -> tuple[np.ndarray, ...]:
+        """The arguments of `forward`, to be put on the device."""
+        return (*batch.inputs, *batch.targets)
+
+    def forward(self, *arrays: Tensor) -> dict[str, Tensor]:
+        """The inputs and the targets of a batch -> the sum of the losses."""
+        inputs, targets, spans = arrays[: self.inputs], arrays[self.inputs :], None
+        if self.task.head in outputs.OF_SPANS:
+            spans, targets = targets[0].view(len(inputs[0]), -1, 2), targets[1:]
+        logits = self.logits(self.model, inputs, spans).float()
+        return {"loss": self.task.loss(logits, *targets, **self.task.layers_of(self.model))}
+
+    def optimizer(self, run: Training, weights: Weights) -> Optimizer:
+        """See `Objective`."""
+        return self._optimizer(weights, run)
+
+    def rates(self, epoch: float) -> Mapping[str, float]:
+        """See `Objective`."""
+        return self._rates(epoch)

@@ -1,0 +1,186 @@
+"""Networks over words: without pretraining (`finetune --scratch`), or with the features of an ELMo (`--features`).
+
+What differs between them is a `WordNetwork`: of bags and sentences, of tags, or with an ELMo.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from nlptools import bundle
+from nlptools.batches.features import Features
+from nlptools.batches.source import BatchSource
+from nlptools.compute.backend import Backend
+from nlptools.configs import Training
+from nlptools.configs.finetuning import Finetune
+from nlptools.configs.tasks.table import check_options, task_entry
+from nlptools.configs.tasks.words import Scratch
+from nlptools.formats.examples import TaskExample
+from nlptools.tasks import outputs
+from nlptools.tasks.outputs import RowLogits
+from nlptools.tasks.task import Task
+from nlptools.text.tokenizer import Tokenizer
+from nlptools.training.engine import optimizers
+from nlptools.training.engine.optimizers import Optimizer
+from nlptools.training.engine.weights import Weights
+from nlptools.training.finetuning.reader import RowEncoding, TaskLoss
+from nlptools.vectors.files import formats
+from nlptools.vectors.table import Vectors
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """The options of a network. `vectors`: of words, to start from."""
+
+    finetune: Finetune
+    scratch: Scratch
+    vectors: Vectors | None
+
+    @property
+    def embedding_size(self) -> int:
+        """The size of the vectors of words."""
+        return self.scratch.dim if self.vectors is None else self.vectors.dimensions
+
+
+class WordNetwork(ABC):
+    """A kind of network over words. `encoding` learns the vocabulary, which the other methods need.
+
+    Attributes:
+        arch: the architecture in config.json.
+        inputs: how many inputs a batch has.
+    """
+
+    arch: str
+    inputs: int
+
+    @abstractmethod
+    def encoding(self, task: Task, examples: Sequence[TaskExample], threads: int) -> RowEncoding:
+        """How texts become rows, with the vocabulary of the training examples."""
+
+    @property
+    @abstractmethod
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer with this vocabulary."""
+
+    @abstractmethod
+    def model(self, task: Task) -> Any:
+        """The model, whose weights are not drawn yet; it can `initialize`."""
+
+    @abstractmethod
+    def begin(self, model: Any) -> None:
+        """Change the drawn weights where there are better ones to start from, and freeze those that do not learn."""
+
+    def logits(self, model: Any, inputs: tuple[Tensor, ...], spans: Tensor | None) -> Tensor:
+        """See `TaskLogits`."""
+        logits: Tensor = model(*inputs)
+        return logits
+
+    def rates(self, model: Any) -> Mapping[str, float]:
+        """Factors of the learning rate, by the names of parameters in the model; 1 for other ones."""
+        return {}
+
+    def optimizer(self, model: Any, weights: Weights, run: Training) -> Optimizer:
+        """The optimizer of the weights. Raises UsageError for one that cannot train them."""
+        return optimizers.of_options(weights, run)
+
+    @abstractmethod
+    def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> BatchSource:
+        """The training batches."""
+
+    @abstractmethod
+    def row_logits(self, model: Any, features: Features, backend: Backend) -> RowLogits:
+        """See `tasks.outputs`."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """A network over words, as `reader.Reader`."""
+
+    network: WordNetwork
+    scratch: Scratch
+
+    several_processes: ClassVar[bool] = False
+    learns_vocabulary: ClassVar[bool] = True
+
+    def settings(self) -> dict[str, Any]:
+        return asdict(self.scratch)
+
+    def encoding(self, task: Task, examples: Sequence[TaskExample], threads: int) -> RowEncoding:
+        return self.network.encoding(task, examples, threads)
+
+    def model(self, task: Task, seed: int) -> nn.Module:
+        model: nn.Module = self.network.model(task)
+        torch.manual_seed(seed)
+        model.initialize()  # type: ignore[operator]
+        self.network.begin(model)
+        task.begin(model)
+        return model
+
+    def objective(self, model: nn.Module, task: Task) -> TaskLoss:
+        network, rates = self.network, {f"model.{name}": x for name, x in self.network.rates(model).items()}
+        return TaskLoss(
+            model,
+            task,
+            network.logits,
+            network.inputs,
+            rates=lambda epoch: rates,
+            optimizer=lambda weights, run: network.optimizer(model, weights, run),
+            in_16_bits=False,
+        )
+
+    def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> BatchSource:
+        return self.network.source(features, batch_size, seed, backend)
+
+    def logits(
+        self, model: nn.Module, task: Task, features: Features, backend: Backend, stop: Callable[[], bool] | None
+    ) -> list[np.ndarray] | None:
+        return outputs.in_batches(self.network.row_logits(model, features, backend), features, stop=stop)
+
+    def save(
+        self,
+        directory: Path,
+        model: nn.Module,
+        weights: Mapping[str, Tensor],
+        training: Mapping[str, Any],
+        more: dict[str, Any],
+    ) -> None:
+        arch, tokenizer = self.network.arch, self.network.tokenizer
+        bundle.save_encoder(directory, model, weights, tokenizer, arch=arch, training=training, more=more)
+
+
+def opened(settings: Finetune, scratch: Scratch, errors: str) -> Words:
+    """The network that --scratch or --features asks for.
+
+    Raises:
+        UsageError: options that cannot be combined.
+        InputError, BundleError: invalid vectors, an invalid tokenizer, or an invalid ELMo.
+    """
+    place = "nlptools.training.finetuning.word_reader:FeatureNetwork"
+    if settings.scratch is not None:
+        place = task_entry(settings.task).scratch
+        check_options(settings.task, scratch)
+    scratch.check(settings.scratch or "lstm")
+    vectors = None if scratch.vectors is None else formats.load(scratch.vectors, errors=errors)
+    network: Callable[[NetworkOptions], WordNetwork] = pkgutil.resolve_name(place)
+    return Words(network(NetworkOptions(settings, scratch, vectors)), scratch)
+
+
+def counted(words: Iterable[str], lowercase: bool) -> tuple[Counter[str], Counter[str]]:
+    """How often each word occurs, and each word as it is looked up, which may be lower-cased."""
+    counts = Counter(words)
+    if not lowercase:
+        return counts, counts
+    lowered: Counter[str] = Counter()
+    for word, count in counts.items():
+        lowered[word.lower()] += count
+    return counts, lowered
