@@ -94,7 +94,7 @@ def command(
 
 
 def _score_sentences(metric: Any, blocks: Iterator[Any], report: BleuReport) -> None:
-    """Write a line for each segment as it is read."""
+    """Write a line for each segment while reading."""
     from nlptools.errors import DataError
     from nlptools.files import streams
     from nlptools.metrics.translation.report import sentence_lines

@@ -83,7 +83,7 @@ def with_editing() -> None:
 
 
 def talk(lines: Iterable[str], conversation: Conversation, write: Callable[[str], None]) -> None:
-    """Answer lines as they are typed, and obey commands."""
+    """Answer typed lines, and obey commands."""
     from nlptools import messages
     from nlptools.errors import NlptoolsError
 

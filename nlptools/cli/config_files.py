@@ -43,7 +43,7 @@ def _read_config(ctx: click.Context, param: click.Parameter, value: str | None) 
 def read_preset(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     """Put the values of a preset into click's default map; callback of each of the options that name it.
 
-    The preset is that of the values of these options with spaces between them, else that of the last value.
+    The preset's name is the values of these options, joined by spaces, otherwise the last value.
     """
     command: Any = ctx.command
     values = ctx.meta.setdefault("nlptools.preset_values", {})

@@ -21,9 +21,9 @@ from nlptools.configs.vectors import Convert
 def command(source: str, target: str, convert: Convert, common: Common) -> None:
     """Convert word vectors from one format to another.
 
-    Reads the file or directory SOURCE and writes TARGET; - is standard input or output. SOURCE may also be the directory of a
-    language model: its tokens and their input embeddings; or a folder with the options and weights of an ELMo of AllenNLP, or
-    with low-rank adapters, which becomes a model directory; or an n-gram model, from ARPA to a directory or back.
+    Reads SOURCE and writes TARGET; - is standard input or output. The input embeddings of a language model are also
+    word vectors. Other conversions: an ELMo of AllenNLP, or low-rank adapters with their base, to a model directory; an
+    n-gram model from ARPA to a directory, or back.
     """
     import glob
     import os

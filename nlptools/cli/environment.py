@@ -34,7 +34,7 @@ def check(ctx: click.Context) -> None:
 
 
 def variables(command: str, flag: str, field: str) -> list[str] | None:
-    """The variables of an option whose flag is not the name of its field; None: click's own rule names the variable."""
+    """The variables of an option with a flag other than the name of its field; None: click's own rule names the variable."""
     name = flag.removeprefix("--").replace("-", "_")
     return None if name == field else [_prefix(command) + each.upper() for each in (name, field)]
 

@@ -52,10 +52,10 @@ def command(
     MODEL is a directory of train-lm or train-seq2seq, or a Hugging Face GPT-2 or MarianMT. Several directories of
     encoder-decoders form an ensemble. Of generation_config.json, only the end tokens apply; a note lists other settings.
 
-    The random numbers of a line depend only on --seed and its line number. Batches do not change the output of a Transformer
-    language model in fp32 on a CPU, greedy or sampled, to the last digit of its log-probabilities. Otherwise they change
-    rounding: log-probabilities by up to about 0.1 in bf16 (which --precision auto can choose), and by about 1e-5 for other
-    models, for beam search and on a GPU in fp32. A text can then continue differently where two tokens are that close.
+    The random numbers of a line depend only on --seed and its line number. In fp32 on a CPU, batches do not change the
+    output of a Transformer language model, greedy or sampled, in any digit. Otherwise they change rounding:
+    log-probabilities by up to about 0.1 in bf16 (which --precision auto can choose), and by about 1e-5 for other models,
+    beam search and GPUs. The text can then differ where two tokens are that close.
     """
     _check(generate, translate, files := promptfiles)
     from nlptools.files import line_ranges, streams
@@ -240,7 +240,7 @@ def _requests(
     prompting: Prompting,
     check: Callable[[CompletionRequest], None],
 ) -> Iterator[list[CompletionRequest]]:
-    """The requests of each line, one for each of its prompts: those of OpenAI's batch API may have several.
+    """The requests of each line, one for each of its prompts: a request of OpenAI's batch API may have several.
 
     Raises:
         DataError: see `completions.requests`; or another line has several prompts; or as `check`, with --strict and for

@@ -73,7 +73,7 @@ def command(vectors: str, inputs: tuple[str, ...], neighbors: Neighbors, lines: 
 def _opened(
     vectors: str, settings: Neighbors, errors: str, stack: contextlib.ExitStack
 ) -> tuple[Vectors, Embeds | None]:
-    """What is searched, and the model that turns queries into vectors, if any.
+    """The searched vectors, and the model that turns queries into vectors, if any.
 
     Raises UsageError if the two have vectors of different lengths.
     """

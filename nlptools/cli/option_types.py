@@ -48,12 +48,12 @@ class CommaList(click.ParamType[Any]):
 
 
 def flat(ctx: click.Context, param: click.Parameter, value: tuple[tuple[str, ...], ...]) -> Any:
-    """The values of an option with commas that is given several times; its default, which may be None, if it is not given."""
+    """The values of a repeated option with commas; its default, which may be None, if it is not given."""
     return tuple(itertools.chain.from_iterable(value)) if value else param.default
 
 
 class Number(click.FloatRange):
-    """A number within the bounds of its field, of which help shows only the explicit ones."""
+    """A number within the bounds of its field; help shows only explicit bounds."""
 
     def __init__(self, field: dataclasses.Field[Any], parse: Callable[[str], float]) -> None:
         self.parse, self.name = parse, "integer" if parse is int else "float"

@@ -57,7 +57,7 @@ class Command(click.Command):
         return super().parse_args(ctx, self._one_value_each(args))
 
     def _fields(self) -> dict[str, dataclasses.Field[Any]]:
-        """The settings behind the long and short names of options."""
+        """The field of each option, by its long and short name."""
         return {
             name: field
             for group in self.groups
@@ -197,7 +197,7 @@ def filter_inputs(function: Callable[..., None]) -> Callable[..., None]:
         if text:
             files = [name for name in inputs if not os.path.isdir(name)]  # generate takes more models among its inputs
             if files:
-                raise UsageError(f"--text takes the place of files, but {display(files[0])} is given as well")
+                raise UsageError(f"--text cannot be combined with files, but {display(files[0])} is also given")
             inputs = (*inputs, streams.hold_text(text))
         for name in inputs:
             if (
@@ -216,7 +216,7 @@ def filter_inputs(function: Callable[..., None]) -> Callable[..., None]:
         metavar="TEXT",
         multiple=True,
         type=Checked(_one_line),
-        help="A line of input, in place of files; may be given several times.",
+        help="A line of input, instead of files; may be repeated.",
     )
     return inputs_argument(option(with_inputs))
 
@@ -232,7 +232,7 @@ def _one_line(text: str) -> None:
 
 
 def without_blas_threads() -> None:
-    """Limit numpy's matrix products to one thread, for commands whose products are too small for several.
+    """Limit numpy's matrix products to one thread, for commands with products too small for several.
 
     Call it before numpy is imported. A setting of the user takes precedence.
     """

@@ -131,9 +131,9 @@ def _compare(
     from nlptools.inference.loading import load
 
     if not score.choices and score.per != "total":
-        raise UsageError(f"several models ({', '.join(models)}) go with --choices or --per total, which give a table")
+        raise UsageError(f"several models ({', '.join(models)}) require --choices or --per total")
     if score.mixed or score.tune or score.save:
-        raise UsageError("--with, --tune and --save go with one MODEL, whose mixture they make")
+        raise UsageError("--with, --tune and --save require a single MODEL")
     names = streams.check_inputs(inputs)
     if "-" in names:
         raise UsageError("several models read the same input: expected the names of files, not standard input")

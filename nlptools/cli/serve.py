@@ -1,4 +1,4 @@
-"""nlptools serve: a model behind OpenAI's web API."""
+"""nlptools serve: a model with OpenAI's web API."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ MAIN = {
     "train-reward": "model output valid epochs lr batch_size max_length chat layout seeds force",
     "train-ppo": "policy reward algorithm output samples rollouts max_new_tokens kl_target kl_limit lora steps max_time",
     "predict": "columns probabilities top_k submission to label_column max_length text output force device",
-    "prompt": "template description examples shots to choices task chat text output",
+    "prompt": "template description examples shots to candidates task chat text output",
     "generate": "max_new_tokens temperature top_p beam num_samples nbest to stop stream seed text output device",
     "chat": "system chat max_new_tokens temperature top_p min_p repetition_penalty stop seed output device",
     "serve": "host port name chat quantize batch_size most_tokens most_body cors timeout device threads",

@@ -18,8 +18,8 @@ from nlptools.configs.text import Split
 def command(inputs: tuple[str, ...], split: Split, lines: LineOutput, common: Common) -> None:
     """Split text into sentences, one per line.
 
-    Reads the inputs in order, or standard input. The rules cover many languages and need no model; they are those of
-    pretrain-bert --sentences auto.
+    Reads the inputs in order, or standard input. The rules cover many languages and need no model. pretrain-bert
+    --sentences auto uses the same rules.
     """
     from nlptools.corpora import text_lines
     from nlptools.files import streams

@@ -31,9 +31,8 @@ def command(
 ) -> None:
     """Train a language model on text.
 
-    Text from files or standard input is encoded once into the output directory, then a neural model is trained on it, or its
-    n-grams are counted. If a training is stopped by a signal, a time limit or a crash, the same command continues it; the
-    final weights are the same as without the interruption.
+    Encodes text from files or standard input into the output directory, then trains a neural model or counts n-grams.
+    After a stop (signal, time limit, crash), the same command continues the run and ends with the same weights.
     """
     from nlptools.files import streams
 

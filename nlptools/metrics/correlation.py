@@ -177,7 +177,7 @@ def _discordant(weights: Weights, places: Ints) -> Values:
     """The weight of all pairs in which the first example has the higher place: (B,). `places`: (N,).
 
     Two places first differ in one binary digit. For each digit, from the highest, examples that agree in all higher
-    ones stand together, in their old order, and ones are counted in front of zeros.
+    ones are adjacent, in their old order, and ones are counted in front of zeros.
     """
     found = np.zeros(len(weights))
     for digit in reversed(range(int(places.max()).bit_length())):

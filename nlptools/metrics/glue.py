@@ -26,7 +26,7 @@ from nlptools.metrics.paired import check_paired, refuse
 def evaluate(task: str, gold: Sequence[str], predicted: Sequence[str], *, paths: Paths = (None, None)) -> Evaluation:
     """The metrics of a task for N predictions, and their `mean` if there are two.
 
-    Labels are those of the published files. Labels published as 0 and 1 may also be given as words (`equivalent`). Labels
+    Labels are as in the published files. Labels published as 0 and 1 may also be given as words (`equivalent`). Labels
     published as words (MNLI, QNLI, RTE, AX) may be given as numbers only if gold and predicted both are numbers, since
     models differ in which number means which word.
 

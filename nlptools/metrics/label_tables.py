@@ -22,8 +22,8 @@ _COLUMN = 9  # characters
 def report(evaluation: Evaluation, width: int) -> list[str]:
     """Precision, recall, F1 and number of gold ones of each label or type of entity, with `width` decimals.
 
-    The lines are those of scikit-learn's `classification_report`, followed by the confusion matrix; of entities, those of
-    seqeval's `classification_report`.
+    The lines equal scikit-learn's `classification_report`, followed by the confusion matrix; of entities, seqeval's
+    `classification_report`.
 
     Raises:
         UsageError: there are more than MOST_LABELS_SHOWN labels.

@@ -61,7 +61,7 @@ class Sums:
         return weights.astype(np.float64) @ self._floats
 
     @cached_property
-    def _floats(self) -> Values:  # products of floats are much faster than those of integers
+    def _floats(self) -> Values:  # products of floats are much faster than products of integers
         return self.table.astype(np.float64)
 
 
@@ -113,10 +113,10 @@ class Evaluation:
     """A metric with the rows of one set of predictions.
 
     Attributes:
-        names: what the M values are called, for instance `f1` or `f1:B-PER`.
+        names: of the M values, for instance `f1` or `f1:B-PER`.
         rows: the statistics of N examples.
         scores: sums (B, C) -> values (B, M).
-        unit: what an example is: `labels`, `sentences`, `questions`.
+        unit: of the examples: `labels`, `sentences`, `questions`.
         items: signature: how the values are computed, as (key, value) in order; the unit and the version are added.
         details: further results that are not values, such as the confusion matrix; plain JSON.
         precision: type that the sums of resamples are converted to; sacrebleu computes its intervals in float32.
@@ -152,7 +152,7 @@ class Evaluation:
         return {name: resampling.interval(drawn[:, i]) for i, name in enumerate(self.names)}
 
     def signature(self, **extra: str) -> str:
-        """How the values were computed: `key:value|...|unit:...|version:...`; `extra` stands before the version."""
+        """How the values were computed: `key:value|...|unit:...|version:...`; `extra` precedes the version."""
         return signature_text(
             [*self.items, ("unit", self.unit), *extra.items(), ("version", f"nlptools-{__version__}")]
         )
@@ -166,7 +166,7 @@ def means(
     details: dict[str, Any] | None = None,
     scale: float = 1.0,
 ) -> Evaluation:
-    """The evaluation whose values are the means of the columns of a table (N, M), times `scale`."""
+    """An evaluation with the means of the columns of a table (N, M), times `scale`."""
     rows = Sums(np.concatenate([table, np.ones((len(table), 1))], axis=1))
 
     def scores(sums: Table) -> Floats:
@@ -217,7 +217,7 @@ def select(evaluation: Evaluation, chosen: Sequence[str], titles: Sequence[str])
 
 
 def titles(requests: Sequence[MetricRequest], names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The values asked for, and what they are called: METRIC:VALUE, or METRIC if `names` has only one or says the same."""
+    """The requested values and their names: METRIC:VALUE, or METRIC if `names` has only one or says the same."""
     metric = requests[0].metric
     chosen = [name for request in requests for name in ([request.value] if request.value else names)]
     return chosen, [metric if name == metric or len(names) == 1 else f"{metric}:{name}" for name in chosen]

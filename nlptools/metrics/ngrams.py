@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 
-END = 0  # stands after each segment of a stream
+END = 0  # follows each segment of a stream
 _KEY_BITS = 62
 
 
@@ -82,7 +82,7 @@ def _places(segment: Ints, token: Ints, stream: Ints, num_ids: int) -> Ints:
 
 
 def _extend(head: Ints, tokens: Ints, at: Ints, more: int, bits: int) -> Ints:
-    """`head` followed by the next `more` tokens, from `at` on; tokens behind the end of a segment become END."""
+    """`head` followed by the next `more` tokens, from `at` on; tokens after the end of a segment become END."""
     keys = head
     inside = np.ones(len(head), np.bool_)
     for k in range(more):

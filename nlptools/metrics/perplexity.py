@@ -29,7 +29,7 @@ _MOST_DIGITS = 15  # in a number of tokens: a float holds it exactly
 def evaluate(lines: Sequence[str], *, base: float = math.e, path: str | None = None) -> Evaluation:
     """Perplexity, nats and bits per token of N lines `log-probability TAB tokens`; the unit is a line.
 
-    Lines without tokens, whose log-probability is 0, change nothing. A perplexity too large for a float becomes the
+    Lines without tokens have log-probability 0 and change nothing. A perplexity too large for a float becomes the
     largest float, so that intervals remain numbers.
 
     Args:

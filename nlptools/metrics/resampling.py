@@ -1,7 +1,7 @@
 """Bootstrap resamples: which examples are drawn, and the interval of the resampled values.
 
 Efron 1979; Koehn 2004, "Statistical significance tests for machine translation evaluation" (W04-3250).
-A resample is a row of weights: how often each of N examples is drawn. The draws are those of sacrebleu (Post 2018,
+A resample is a row of weights: how often each of N examples is drawn. The draws equal sacrebleu's (Post 2018,
 W18-6319): numpy's default generator, seed 12345, rows of N indices, a few rows at a time so that memory does not grow
 with their number.
 Shapes: N examples, B resamples, b of them at a time.

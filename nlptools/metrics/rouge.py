@@ -1,6 +1,6 @@
 """ROUGE: the overlap of a predicted summary with a reference, in n-grams and in common subsequences.
 
-Lin 2004, "ROUGE: A Package for Automatic Evaluation of Summaries" (W04-1013). Values equal those of the package
+Lin 2004, "ROUGE: A Package for Automatic Evaluation of Summaries" (W04-1013). Values equal the package
 rouge-score (google-research): precision, recall and F1 of ROUGE-N, of ROUGE-L over whole texts, and of ROUGE-Lsum
 (ROUGE-L of section 3.2) over texts of one sentence per line, where no word of either text counts twice. Of several
 references, the one with the best F1 counts, separately for each kind. Values lie between 0 and 1.
@@ -112,7 +112,7 @@ def rouge(
 
 
 def _warn_of_letters(predictions: Sequence[str], references: References, tokenize: str) -> None:
-    """Warn of texts whose letters the tokenizer mostly drops, or does not split."""
+    """Warn of texts if the tokenizer drops most of their letters, or does not split."""
     if tokenize == "rouge":
         texts = [text for texts in (predictions, *references) for text in texts if text]
         lost = sum(_loses_most(text) for text in texts if not text.isascii())
@@ -268,7 +268,7 @@ def _reduced(first: Sequence[int], second: Sequence[int]) -> tuple[int, Sequence
 
 
 def _places_of(words: Sequence[int]) -> Callable[[int], int | None]:
-    """A function from a word to where it stands, as bits; nothing for a word that is not there."""
+    """A function from a word to its positions, as bits; none for an unknown word."""
     if len(words) ** 2 <= _LONG:
         return _places(words).get
     where: dict[int, list[int]] = {}

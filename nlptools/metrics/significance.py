@@ -2,8 +2,8 @@
 
 Koehn 2004 (W04-3250): the paired bootstrap test, in the reading of Moses; Riezler & Maxwell 2005 (W05-0908): approximate
 randomization, in the reading of MultEval (Clark et al. 2011, P11-2031); Holm 1979, "A simple sequentially rejective
-multiple test procedure". Draws, intervals and p-values are those of sacrebleu (Post 2018, W18-6319).
-Departure: a system whose statistics equal the baseline's has a p-value of 1; sacrebleu, which counts only trials beyond
+multiple test procedure". Draws, intervals and p-values equal sacrebleu's (Post 2018, W18-6319).
+Departure: a system with the baseline's statistics has a p-value of 1; sacrebleu, which counts only trials beyond
 the observed difference, gives it the smallest possible one.
 Shapes: N examples, C statistics, B resamples or trials, b of them at a time.
 """

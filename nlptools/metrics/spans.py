@@ -64,7 +64,7 @@ def entities(
         averages: "micro": `precision`, `recall`, `f1` of all entities; "macro": the means over the types, and "weighted":
             the means weighted by the number of gold entities, as `macro_precision` and so on.
         by_type: also `precision:TYPE`, `recall:TYPE`, `f1:TYPE`, which the details always hold.
-        raw: tags are bare types, each token an entity of its own, as with conlleval's -r.
+        raw: tags are bare types, each token a separate entity, as with conlleval's -r.
         outside: the raw tag of no entity, as with conlleval's -o.
 
     A ratio with nothing to divide by is 0. The details hold `tokens`, `correct_tags`, the numbers of `gold`, `predicted`
@@ -111,7 +111,7 @@ def requested(requests: Sequence[MetricRequest], data: MetricData, options: Eval
 def _noticed(tagged: Sequence[Tags]) -> str:
     """bioes or bilou if tags have prefixes of it that conlleval does not know, with a warning; else conlleval.
 
-    Tags of which some belong to neither are counted by conlleval's rules.
+    Tags that belong to neither are counted by conlleval's rules.
     """
     names = {name for tags in tagged for name in tags.names[1:]} - {"O"}
     prefixes = {name[0] for name in names if is_span_tag(name)}

@@ -66,7 +66,7 @@ def squad(
             and `NoAns_` for the questions with and without an answer, if there are any.
         no_answer: id -> probability that there is no answer; or the null odds, any number that grows with that
             probability. Adds `best_exact` and `best_f1`, each at its best threshold. Version 2.0 only.
-        threshold: a question whose number in `no_answer` is greater counts as left unanswered.
+        threshold: a question with a greater number in `no_answer` counts as left unanswered.
 
     The details hold what is no percentage: `total`, `HasAns_total`, `NoAns_total`, `best_exact_thresh`,
     `best_f1_thresh`, the number of questions without prediction (`missing`, the first ids in `missing_ids`) and of
@@ -161,7 +161,7 @@ def _check(questions: Sequence[GoldAnswers], version: str) -> None:
     seen: set[str] = set()
     for question in questions:
         if question.id in seen:
-            raise DataError(f"question {question.id!r} stands twice")
+            raise DataError(f"question {question.id!r} occurs twice")
         if version == "1.1" and not question.answers:
             raise DataError(f"question {question.id!r} has no answer", hint="version 2.0 has such questions")
         seen.add(question.id)

@@ -94,7 +94,7 @@ def read_tags(paths: Sequence[str | Path], *, skip_docstart: bool = False, error
         if len(differ):
             where = int(differ[0])
             raise DataError(
-                f"the words of sentence {where + 1} are not those of {_of(gold, where, 'the gold tags')}",
+                f"the words of sentence {where + 1} differ from {_of(gold, where, 'the gold tags')}",
                 path=predicted.path,
                 line=predicted.line(where),
             )
@@ -191,7 +191,7 @@ def requested(requests: Sequence[MetricRequest], data: MetricData, options: Eval
 
 
 def with_documents(evaluation: Evaluation, options: Evaluate) -> Evaluation:
-    """`evaluation`, whose signature says whether lines between documents are skipped."""
+    """`evaluation`; the signature records whether lines between documents are skipped."""
     items = (*evaluation.items, ("docstart", "skipped")) if options.skip_docstart else evaluation.items
     return replace(evaluation, items=items)
 

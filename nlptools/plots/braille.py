@@ -41,7 +41,7 @@ class _Canvas:
         self.colors[cell] = color
 
     def mark(self, x: int, y: int, mark: str, color: int) -> None:
-        """Put a character in place of the cell of a dot."""
+        """Replace the cell of a dot by a character."""
         cell = (x, y) if self.ascii else (x // 2, y // 4)
         self.marks[cell] = mark
         self.colors[cell] = color

@@ -164,7 +164,7 @@ def _known(runs: Sequence[RunCurves]) -> str:
 
 
 def _points(run: RunCurves, metric: str, kind: str, x: str) -> list[tuple[float, float]]:
-    """(x, y) of the reports of one kind with the metric; a report without x has that of the report before."""
+    """(x, y) of the reports of one kind with the metric; a report without x takes x from the preceding report."""
     places = _seconds(run) if x == "time" else [_number(row.get(x)) for row in run.rows]
     points = []
     at = 0.0

@@ -150,7 +150,7 @@ def test_help_command(run, tmp_path):
 def test_sections_of_pages_and_guides(run):
     assert "\n```sh\nnlptools score lm/ < candidates.txt\n```\n" in run("help", "score", "examples").text
     formats = run("help", "convert", "format").text
-    assert "glove" in formats and "{{" not in formats and "nlptools convert" not in formats
+    assert "glove" in formats and "{{" not in formats and "lm.arpa.gz" not in formats
     vocabularies = run("help", "language-models", "vocab").text
     assert "nlptools build-vocab" in vocabularies and "<!--" not in vocabularies
     assert vocabularies == run("help", "lang", "Vocabularies").text
@@ -421,7 +421,7 @@ def test_completions_parse(shell, file):
 def test_text_in_place_of_files(call, ref):
     assert call("tokenize", "--text", "It's here.", "--text", "", "--text", "ü").lines == ["It 's here .", "", "ü"]
     done = call("tokenize", "--text", "a", "ref")
-    assert done.code == 2 and "--text takes the place of files, but ref is given as well" in done.err
+    assert done.code == 2 and "--text cannot be combined with files, but ref is also given" in done.err
     done = call("tokenize", "--text", "a\nb")
     assert done.code == 2 and "several lines" in done.err
     done = call("tokenize", "--text", b"a\xff".decode("utf-8", "surrogateescape"))

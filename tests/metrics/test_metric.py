@@ -123,7 +123,6 @@ def newcomer(tmp_path, monkeypatch):
         reads=table.TEXTS,
         compute="nlptools_newcomer:requested",
         listed="length-ratio",
-        explained="length-ratio: characters of the predictions over those of the references.",
         single=None,
         references="any",
     )

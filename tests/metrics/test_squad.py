@@ -168,7 +168,7 @@ def test_refusals():
     twice = [QUESTIONS[0], QUESTIONS[0]]
     with pytest.raises(DataError, match="no questions"):
         squad([], {}, "1.1")
-    with pytest.raises(DataError, match="'a' stands twice"):
+    with pytest.raises(DataError, match="'a' occurs twice"):
         squad(twice, {}, "1.1")
     with pytest.raises(DataError, match="'b' has no answer"):
         squad(QUESTIONS, PREDICTIONS, "1.1")

@@ -54,7 +54,7 @@ def test_two_files_hold_one_each(write):
 
 def test_words_of_two_files_are_compared(write):
     paths = [write("a O\n\nb O\nc O\n", "gold"), write("a X O\n\n\nb X O\nd X O\n", "predicted")]
-    with pytest.raises(DataError, match=r"predicted:4: the words of sentence 2 are not those of .*gold line 3"):
+    with pytest.raises(DataError, match=r"predicted:4: the words of sentence 2 differ from .*gold line 3"):
         read_tags(paths)
 
 

@@ -12,7 +12,7 @@ _COMMANDS = Path(__file__).parent / "commands"  # Markdown, a file per command
 
 
 class CommandPage(NamedTuple):
-    """What a file of `commands` holds.
+    """The content of a file in `commands`.
 
     Attributes:
         formats: the section Formats, in Markdown.

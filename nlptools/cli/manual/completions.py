@@ -22,7 +22,7 @@ HEADER = "# Written by `python -m nlptools.cli.manual.pages`; changes are lost."
 
 
 class Option(NamedTuple):
-    """What the completion of an option needs."""
+    """An option, as the completions need it."""
 
     names: tuple[str, ...]  # -o, --output; with the --no- form
     help: str
@@ -58,7 +58,7 @@ def _options(command: Command) -> list[Option]:
 
 
 def _names() -> dict[str, tuple[str, ...]]:
-    """Names among the values of options whose values are not a fixed set."""
+    """Names among the values of options without a fixed set of values."""
     from nlptools.text.tokenizer import NAMES
 
     glue = tuple(f"{GLUE}{name}" for name in metrics.FAMILIES["glue"].metrics)

@@ -1,7 +1,7 @@
 """BLEU: the share of a translation's n-grams that occur in its references.
 
 Papineni et al. 2002, "BLEU: a method for automatic evaluation of machine translation" (P02-1040); smoothings: Chen &
-Cherry 2014 (W14-3346), "exp" is their method 3 and that of mteval-v13a.pl. Scores equal those of sacrebleu (Post 2018,
+Cherry 2014 (W14-3346), "exp" is their method 3, also in mteval-v13a.pl. Scores equal sacrebleu's (Post 2018,
 W18-6319) to the last bit: a perfect match gives 100.00000000000004 there and here.
 Departure: n-grams are counted with numpy over a block of segments at a time.
 Shapes: S segments, B resamples, R references, N orders of n-grams.
@@ -31,7 +31,7 @@ _END = b"\xff"  # follows each segment: a token that no UTF-8 text contains
 _MOST_IDS = 1 << 20  # tokens remembered from block to block
 _FAR = 1 << 40  # the length of a missing reference: never the nearest
 _LOG_OF_NOTHING = -9999999999.0  # so small that its exponential is 0
-# Those of the C library, whose last bit numpy's need not share.
+# From the C library; numpy's may differ in the last bit.
 _log = np.vectorize(lambda value: math.log(value) if value else _LOG_OF_NOTHING, otypes=[np.float64])
 _exp = np.vectorize(math.exp, otypes=[np.float64])
 
@@ -191,7 +191,7 @@ class Bleu(CorpusMetric):
         return BleuScore(self.name, float(self.scores(totals)[0]), verbose, "", *parts)
 
     def scores(self, totals: Table) -> Floats:
-        # the order of the operations is that of sacrebleu, for its last digit
+        # the same order of operations as in sacrebleu, for its last digit
         _, _, precisions, reached = self._precisions(totals)
         effective = np.maximum(reached.sum(axis=1), 1) if self.effective_order else np.full(len(totals), self.order)
         logs = np.zeros(len(totals))

@@ -1,7 +1,7 @@
 """chrF and chrF++: F-score of the character n-grams and word n-grams shared by translation and reference.
 
 Popović 2015, "chrF: character n-gram F-score for automatic MT evaluation" (W15-3049); Popović 2017, "chrF++: words
-helping character n-grams" (W17-4770). Scores equal those of sacrebleu (Post 2018, W18-6319) to the last bit.
+helping character n-grams" (W17-4770). Scores equal sacrebleu's (Post 2018, W18-6319) to the last bit.
 Departure: n-grams are counted with numpy over a block of segments at a time.
 Shapes: S segments, B resamples, O orders: of characters, then of words.
 """
@@ -124,7 +124,7 @@ class Chrf(CorpusMetric):
         return out, int(used.sum()) + 1
 
     def scores(self, totals: Table) -> Floats:
-        # the order of the operations is that of sacrebleu
+        # the same order of operations as in sacrebleu
         counts = np.asarray(totals).reshape(-1, self.order, 3)
         factor = self.beta**2
         value, precision, recall, orders = np.zeros((4, len(counts)), score_type(totals))
@@ -179,7 +179,7 @@ def _words(texts: list[Sequence[str]]) -> tuple[list[Ints], int]:
 
 
 class _Parts(dict[str, tuple[int, ...]]):
-    """Word -> ids of its parts: a punctuation mark at its end, or else one at its beginning, is a part of its own."""
+    """Word -> ids of its parts: a punctuation mark at its end, otherwise one at its beginning, is a separate part."""
 
     def __init__(self, ids: Ids) -> None:
         self.ids = ids

@@ -70,9 +70,9 @@ def bleu(hypotheses: Texts, references: Sequence[Iterable[str | None]], **option
     """BLEU of `hypotheses` against one or several `references`, each an iterable of as many segments.
 
     Args:
-        references: one iterable per reference, not one list of references per segment; None stands where a segment
-            has no such reference.
-        options: those of `nlptools.metrics.translation.bleu.Bleu`, such as `tokenize="intl"` or `lowercase=True`.
+        references: one iterable per reference, not one list of references per segment; None where a segment has
+            no such reference.
+        options: see `nlptools.metrics.translation.bleu.Bleu`, such as `tokenize="intl"` or `lowercase=True`.
 
     Raises:
         DataError: the numbers of segments differ, there are none, or a segment has no reference.
@@ -84,12 +84,12 @@ def bleu(hypotheses: Texts, references: Sequence[Iterable[str | None]], **option
 
 
 def chrf(hypotheses: Texts, references: Sequence[Iterable[str | None]], **options: Any) -> CorpusScore:
-    """chrF of `hypotheses`; options are those of `nlptools.metrics.translation.chrf.Chrf`. Otherwise as `bleu`."""
+    """chrF of `hypotheses`; for options see `nlptools.metrics.translation.chrf.Chrf`. Otherwise as `bleu`."""
     return _score(metric_class("chrf")(**options), hypotheses, references)
 
 
 def ter(hypotheses: Texts, references: Sequence[Iterable[str | None]], **options: Any) -> CorpusScore:
-    """Translation edit rate of `hypotheses`; options are those of `nlptools.metrics.translation.ter.Ter`. Otherwise as `bleu`."""
+    """Translation edit rate of `hypotheses`; for options see `nlptools.metrics.translation.ter.Ter`. Otherwise as `bleu`."""
     return _score(metric_class("ter")(**options), hypotheses, references)
 
 

@@ -44,7 +44,7 @@ class CorpusScore:
 
 
 class CorpusMetric(ABC):
-    """A metric of texts whose columns do not depend on the data, so that a corpus can be counted block by block.
+    """A metric of texts with columns that do not depend on the data, so that a corpus can be counted block by block.
 
     References are given as one list per reference, each as long as the hypotheses; None where a segment has no such
     reference.
@@ -55,12 +55,12 @@ class CorpusMetric(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """What the score is called, for instance `chrF2`."""
+        """The name of the score, for instance `chrF2`."""
 
     @property
     @abstractmethod
     def columns(self) -> tuple[str, ...]:
-        """What the C statistics are called."""
+        """The names of the C statistics."""
 
     def statistics(self, hypotheses: list[str], references: References) -> Table:
         """The statistics of each segment: (S, C). Raises the errors of `paired.check_references`."""
@@ -73,7 +73,7 @@ class CorpusMetric(ABC):
 
     @abstractmethod
     def _count(self, hypotheses: Sequence[str], references: References) -> Table:
-        """The statistics of some segments, of which each has a reference: (S, C)."""
+        """The statistics of some segments, each with a reference: (S, C)."""
 
     def score(self, total: Table) -> CorpusScore:
         """The score of one row or of a sum of rows (C,), with its parts."""
@@ -95,7 +95,7 @@ class CorpusMetric(ABC):
 def corpus_evaluation(
     metric: CorpusMetric, table: Table, items: Items = (), precision: type[np.floating[Any]] | None = None
 ) -> Evaluation:
-    """`metric` with the statistics (N, C) of some segments. `items` precede those of the metric in the signature."""
+    """`metric` with the statistics (N, C) of some segments. `items` come first in the signature."""
     return Evaluation(
         names=(metric.name,),
         rows=Sums(table),

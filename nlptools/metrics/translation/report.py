@@ -77,7 +77,7 @@ def _line(score: CorpusScore, result: SystemScore, items: Items, report: BleuRep
 
 
 def _record(score: CorpusScore, result: SystemScore, items: Items, width: int) -> dict[str, Any]:
-    """The score with its interval, its parts and its signature, whose items are keys of their own."""
+    """The score with its interval, its parts and its signature with a key per item."""
     record: dict[str, Any] = {
         "name": result.name,
         "score": float(f"{result.value:.{width}f}"),

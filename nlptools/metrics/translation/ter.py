@@ -1,7 +1,7 @@
 """Translation edit rate (TER): the edits that turn a translation into a reference, per word of the reference.
 
 Snover et al. 2006, "A study of translation edit rate with targeted human annotation" (2006.amta-papers.25). Scores
-equal those of sacrebleu (Post 2018, W18-6319), which follows tercom, to the last bit. Lower is better; a translation that
+equal sacrebleu's (Post 2018, W18-6319), which follows tercom, to the last bit. Lower is better; a translation that
 is longer than its reference can exceed 100.
 As in sacrebleu, references are normalized twice and hypotheses once. This matters where the first round leaves something
 to normalize: before a tab, for instance, `'s` stays attached to its word in a hypothesis.
@@ -25,7 +25,7 @@ from nlptools.metrics.translation.ter_tokens import split_ter
 
 @dataclass(frozen=True)
 class Ter(CorpusMetric):
-    """Translation edit rate; the options are those of the tokenizer, `nlptools.metrics.translation.ter_tokens.split_ter`."""
+    """Translation edit rate; for the options see the tokenizer, `nlptools.metrics.translation.ter_tokens.split_ter`."""
 
     segments_at_once: ClassVar[int] = 1 << 40  # `ter_shifts` divides the work itself
 
@@ -45,8 +45,8 @@ class Ter(CorpusMetric):
     def _count(self, hypotheses: Sequence[str], references: References) -> Table:
         """Edits to the nearest reference, and mean length of the references in words, of each segment: (S, 2), float64.
 
-        With three or more references a mean may not be exact in binary: sums in another order than that of the segments
-        may differ in the last bit.
+        With three or more references a mean may not be exact in binary: sums in another order of the segments may
+        differ in the last bit.
         """
         ids = Ids()
         words = self._words(hypotheses, ids)

@@ -1,7 +1,7 @@
 """The number of edits and of moved blocks of words that turn one sequence of words into another.
 
 Snover et al. 2006, "A study of translation edit rate with targeted human annotation" (2006.amta-papers.25): a greedy
-search repeats the move that reduces the edit distance most. Its limits and tie-breaking are those of tercom as implemented
+search repeats the move that reduces the edit distance most. It has the limits and tie-breaking of tercom as implemented
 in sacrebleu (Post 2018, W18-6319); the counts are equal.
 Departures:
 * The distances after all possible next moves of several pairs are computed at once in numpy, a row of 64 cells in a few
@@ -9,7 +9,7 @@ Departures:
   Hyyrö 2003). Words before the moved ones are not compared again.
 * tercom fills only cells near the diagonal. If a bound shows that no best path leaves that band, as for nearly all pairs,
   all cells are filled instead. Other pairs, and references of more than 64 words, are computed cell by cell.
-* The search ends when the distance equals that of the bags of words, since no order of the words is better.
+* The search ends when the distance equals the distance of the bags of words, since no order of the words is better.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 Bits = NDArray[np.uint64]
-Move = tuple[int, int, int]  # start and length of a block of words, and the word in front of which it goes
+Move = tuple[int, int, int]  # start and length of a block of words, and the word before which it is inserted
 Spans = tuple[int, int, int]  # a, b and c: the words from a to b change places with those from b to c
 Words = list[int]
 

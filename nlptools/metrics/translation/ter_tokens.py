@@ -1,6 +1,6 @@
 """The tokens of translation edit rate: words, optionally after the normalization of tercom.
 
-Source: Normalizer.java of tercom (Snover et al. 2006) as implemented by sacrebleu. The tokens equal those of sacrebleu,
+Source: Normalizer.java of tercom (Snover et al. 2006) as implemented by sacrebleu. The tokens equal sacrebleu's,
 including its quirks: `'s` is split off only before white space, and the characters from U+3200 to U+3F22 (circled and CJK)
 are treated as one range of single-character tokens.
 Departures: each substitution is applied to a whole block of lines at once. The rules that should split hiragana and
