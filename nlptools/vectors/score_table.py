@@ -6,8 +6,8 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
+from nlptools.files.artifacts import JsonObject
 from nlptools.files.line_records import escape
 from nlptools.metrics.tables import pad, width
 from nlptools.vectors.evaluation import CORRELATION, EvaluationScore
@@ -90,7 +90,7 @@ def json_lines(scores: Sequence[EvaluationScore]) -> list[str]:
     return [json.dumps(_record(score), ensure_ascii=False) for score in scores]
 
 
-def _record(score: EvaluationScore) -> dict[str, Any]:
+def _record(score: EvaluationScore) -> JsonObject:
     record = {key: value for key, value in asdict(score).items() if value is not None or key == "value"}
     if score.interval is not None:
         record["interval"] = {"mean": score.interval[0], "half_width": score.interval[1]}

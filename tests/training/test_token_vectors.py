@@ -208,7 +208,7 @@ def test_convert_refuses_what_has_no_embeddings(call: Run, text: Path) -> None:
     assert done.code == 2 and "counts is an n-gram model: the target is an ARPA file" in done.err
     words_bundle(text / "lm")
     done = call("convert", "lm", "c.txt", "--from", "glove")
-    assert done.code == 2 and "--from does not go with lm, a model directory" in done.err
+    assert done.code == 2 and "--from does not apply to lm, a model directory" in done.err
     assert call("convert", "lm", "lm8", "--quantize", "int8").code == 0
     assert formats.load(str(text / "lm8")).words.list() == WORDS
 

@@ -62,7 +62,7 @@ class Spooled(Generic[P]):
 class SpooledTask(ABC, Generic[P]):
     """The methods of `job.TrainingRun` that deal with settings and data. Subclasses are frozen dataclasses with these fields."""
 
-    options: Any  # a dataclass: the settings besides `Training` and `Compute`
+    options: DataclassInstance  # the settings besides `Training` and `Compute`
     run: Training
     inputs: Sequence[str]  # names of the training files
     several_processes: ClassVar[bool] = True

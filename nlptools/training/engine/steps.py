@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from nlptools import messages
@@ -16,7 +15,8 @@ from nlptools.batches.source import BatchSource
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training
 from nlptools.errors import NlptoolsError
-from nlptools.training.engine.checkpoint import Checkpoints
+from nlptools.files.artifacts import JsonObject
+from nlptools.training.engine.checkpoint import Checkpoints, Tensors
 from nlptools.training.engine.progress import RunProgress
 from nlptools.training.engine.schedules import learning_rate
 from nlptools.training.engine.stop import Interrupted
@@ -155,7 +155,7 @@ class Fit:
         if self.optimizer.swap():
             self.weights.publish()
 
-    def restore(self, weights: dict[str, torch.Tensor], state: dict[str, torch.Tensor], record: dict[str, Any]) -> None:
+    def restore(self, weights: Tensors, state: Tensors, record: JsonObject) -> None:
         """Load a checkpoint. Every process does; those of rank > 0 get a new random state, derived from the checkpoint."""
         self.weights.load(weights)
         self.optimizer.restore(self.weights.scattered(state), int(record["updates"]))
@@ -180,7 +180,7 @@ class Fit:
         )
         progress.best, progress.best_step, progress.best_valid = None, 0, {}
 
-    def run_seed(self, record: dict[str, Any]) -> int:
+    def run_seed(self, record: JsonObject) -> int:
         """The seed of the other processes (dropout), whose random states are not in the checkpoint."""
         return int(record["progress"]["step"]) * 7919
 

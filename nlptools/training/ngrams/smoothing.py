@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -218,7 +218,7 @@ class _Table:
 class _List:
     """An array in memory that grows, as a `ColumnWriter`."""
 
-    def __init__(self, name: str, dtype: Any) -> None:
+    def __init__(self, name: str, dtype: type) -> None:
         self._parts: list[Array] = [np.empty(0, dtype)]
 
     def append(self, numbers: Array) -> None:

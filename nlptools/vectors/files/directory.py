@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from nlptools.arrays import Array, Floats
 from nlptools.errors import BundleError, InputError, display
 from nlptools.files import atomic, whole_directory
-from nlptools.files.artifacts import MANIFEST, read_json, write_manifest
+from nlptools.files.artifacts import MANIFEST, JsonObject, read_json, write_manifest
 from nlptools.files.streams import LineWriter
 from nlptools.vectors import checks
 from nlptools.vectors.files.npy import load_array, read_words, write_array, write_words
@@ -81,7 +81,7 @@ def _read_rows(path: Path, quantized: object) -> VectorRows:
     return ProductRows(Product(array, np.array(centroids, np.float32), scales), str(path / "vectors.npy"))
 
 
-def _read_subwords(path: Path, config: dict[str, Any], shape: tuple[int, ...]) -> Subwords:
+def _read_subwords(path: Path, config: JsonObject, shape: tuple[int, ...]) -> Subwords:
     entry = config["subwords"]
     try:
         shortest, longest = int(entry["shortest"]), int(entry["longest"])
@@ -137,7 +137,7 @@ def write_files(
 ) -> None:
     """Write the files into an existing directory, the manifest last. Raises OutputError, StreamError."""
     shape = (len(vectors), vectors.dimensions)
-    config: dict[str, Any] = {"kind": "vectors", "format": _FORMAT, "words": shape[0], "dimensions": shape[1]}
+    config: JsonObject = {"kind": "vectors", "format": _FORMAT, "words": shape[0], "dimensions": shape[1]}
     arrays: dict[str, Array] = {}
     if isinstance(quantized, Product):
         config["quantized"] = "pq"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import os
+import pkgutil
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from nlptools import messages
 from nlptools.arrays import Array
@@ -22,17 +22,33 @@ from nlptools.vectors.rows import ArrayRows
 from nlptools.vectors.table import Vectors, first_words, named_rows, normalized
 
 
-def codec(name: str) -> Any:
-    """The code that reads and writes a format: a module, or an object in a module. Raises UsageError for an unknown format.
+class Codec(Protocol):
+    """The code of a format: a module, or an object in a module."""
 
-    It has `read(path, errors)` and `save(vectors, path, force=False)`; `read` of a format that pipes have also takes an
-    open stream, as `opened`.
-    """
+    def read(self, path: str, errors: str = "strict") -> Vectors:
+        """The vectors in a file or directory."""
+
+    def save(self, vectors: Vectors, path: str, *, force: bool = False) -> None:
+        """Write vectors to a file or directory."""
+
+
+class StreamCodec(Protocol):
+    """The code of a format that pipes may have."""
+
+    def read(self, path: str, errors: str = "strict", opened: io.BufferedReader | None = None) -> Vectors:
+        """The vectors in a file, or in a stream that is open already."""
+
+
+def codec(name: str) -> Codec:
+    """The code that reads and writes a format. Raises UsageError for an unknown one."""
     if name not in NAMES:
         raise UsageError(f"no such format: {name}, expected one of {', '.join(NAMES)}")
-    module, _, attribute = FORMATS[name].code.partition(":")
-    code = importlib.import_module(f"nlptools.vectors.files.{module}")
-    return getattr(code, attribute) if attribute else code
+    code: Codec = pkgutil.resolve_name(_place(name))
+    return code
+
+
+def _place(name: str) -> str:
+    return f"nlptools.vectors.files.{FORMATS[name].code}"
 
 
 # -- names ------------------------------------------------------------------------------------------------------------
@@ -127,14 +143,12 @@ def contents(
     if format in (None, "npy") and is_nameless(path):
         opened = streams.open_bytes(path)
         kind = format or _piped_format(opened)
-        return npy.read_arrays(path, types, opened) if kind == "npy" else _read(kind, path, errors, opened)
+        if kind == "npy":
+            return npy.read_arrays(path, types, opened)
+        piped: StreamCodec = pkgutil.resolve_name(_place(kind))
+        return piped.read(path, errors, opened)
     kind = format or source_format(path)
-    return npy.load_array(path, types) if kind == "npy" and bare else _read(kind, path, errors)
-
-
-def _read(kind: str, *args: Any) -> Vectors:
-    vectors: Vectors = codec(kind).read(*args)
-    return vectors
+    return npy.load_array(path, types) if kind == "npy" and bare else codec(kind).read(path, errors)
 
 
 def _piped_format(stream: io.BufferedReader) -> str:
@@ -213,7 +227,7 @@ def convert(
         InputError, BundleError, OutputError, StreamError: see `load` and `save`.
     """
     if given is not None and settings.source_format is not None:
-        raise UsageError(f"--from does not go with {display(source)}, a model directory")
+        raise UsageError(f"--from does not apply to {display(source)}, a model directory")
     kind = "" if given is not None else settings.source_format or source_format(source)
     to = settings.target_format or _target_format(target, kind)
     settings.check(to)

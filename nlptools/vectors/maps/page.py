@@ -13,10 +13,10 @@ import html
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from nlptools.files.artifacts import JsonObject
 from nlptools.vectors.maps.points import MapPoints
 
 NEAREST = 10
@@ -39,7 +39,7 @@ def page(drawn: MapPoints) -> str:
     return re.sub(r"\{\{([a-z]+)\}\}", lambda match: parts[match.group(1)], _file("page.html"))
 
 
-def escaped(data: Any) -> str:
+def escaped(data: object) -> str:
     """JSON for a script element of HTML, whatever its strings contain."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return re.sub("[<>&\u2028\u2029\ud800-\udfff]", lambda match: f"\\u{ord(match.group()):04x}", text)
@@ -57,7 +57,7 @@ def _sum(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _data(drawn: MapPoints) -> dict[str, Any]:
+def _data(drawn: MapPoints) -> JsonObject:
     """The data of the script. Coordinates are centered and scaled so that the longest side goes from -1 to 1."""
     low, high = drawn.coordinates.min(axis=0), drawn.coordinates.max(axis=0)
     middle, unit = (low + high) / 2, float((high - low).max()) / 2 or 1.0
