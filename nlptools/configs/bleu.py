@@ -147,7 +147,7 @@ class BleuReport:
     score_only: bool = option(False, "Print only the number.", short="-b")
     width: int = option(1, "Decimal places of the score.", short="-w", low=0, high=17, metavar="N")
     signature: str = option(
-        "nlptools", "Program whose version the signature contains; scores are equal.", choices=("nlptools", "sacrebleu")
+        "nlptools", "Program named in the signature; scores are equal.", choices=("nlptools", "sacrebleu")
     )
     short: bool = option(False, "Abbreviate the keys of the signature.")
     statistics: str | None = option(
@@ -165,14 +165,14 @@ class BleuReport:
 def check(
     references: tuple[str, ...], input: Input, bleu: BleuOptions, significance: Significance, report: BleuReport
 ) -> None:
-    """Refuse options that do not go together, before anything is read. Raises UsageError."""
+    """Raise UsageError for options that cannot be combined, before anything is read."""
     check_combinations(input, bleu, significance, report)
     num_systems, different = max(1, len(input.input)), len(set(input.input))
     tokenizer = bleu.tokenize in TOKENIZERS or bleu.tokenize.endswith(".model")
     below = report.fail_under is not None
     if not references and input.input and not input.merge:
         message = "no references: all arguments of --input are systems"
-        raise UsageError(message, hint="give references first: nlptools bleu REF... -i SYSTEM..., or behind --")
+        raise UsageError(message, hint="give references first: nlptools bleu REF... -i SYSTEM..., or after --")
     refusals = (
         (not references and not input.merge, "missing argument 'REF...'"),
         (not references and input.merge, "--merge expects files of statistics"),

@@ -1,4 +1,4 @@
-"""Rules of combination: each option declares its own, and `check_combinations` checks those of all options.
+"""Rules of combination: each option declares its rules, and `check_combinations` checks the rules of all options.
 
 A condition is written as on the command line, with the names of fields:
 
@@ -18,7 +18,7 @@ from typing import Any
 
 from nlptools.errors import UsageError
 
-# conditions of an option, or those of each of its values that has some: {"plateau": ("valid",)}
+# conditions of an option, or of some of its values: {"plateau": ("valid",)}
 Conditions = tuple[str, ...] | Mapping[str, tuple[str, ...]]
 Options = Mapping[str, Field[Any]]  # by the names of their fields
 
@@ -111,7 +111,7 @@ def _set(field: Field[Any], value: Any) -> bool:
 
 
 def _written(condition: str, options: Options) -> str:
-    """A condition as it is written on the command line."""
+    """A condition in the notation of the command line."""
     flags = [
         (flag_of(options[name]) if name in options else f"--{name}", text) for name, text in _alternatives(condition)
     ]

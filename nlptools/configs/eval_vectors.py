@@ -51,7 +51,7 @@ class EvalVectors:
     )
 
     def check(self) -> None:
-        """Raise UsageError for options that exclude each other, and without a file."""
+        """Raise UsageError without a file."""
         if not self.analogies and not self.pairs:
             raise UsageError(
                 "nothing to evaluate on: expected --analogies FILE, --pairs FILE, or both",

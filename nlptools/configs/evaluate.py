@@ -155,7 +155,7 @@ def check_taken(groups: Iterable[Sequence[MetricRequest]], *settings: Any) -> No
 def check_usage(
     groups: Sequence[Sequence[MetricRequest]], evaluate: Evaluate, source: EvaluationInput, report: EvaluationReport
 ) -> None:
-    """Refuse options that do not go together, before anything is read. Raises UsageError."""
+    """Raise UsageError for options that cannot be combined, before anything is read."""
     check_taken(groups, evaluate, source, report)
     check_combinations(evaluate, source, report)
     first = groups[0][0]

@@ -183,11 +183,13 @@ class Predict:
     batch_tokens: int = option(4096, "Tokens per batch, padding included.", low=1, metavar="N")
 
     def check(self) -> None:
-        """Raises UsageError for options that do not go together."""
+        """Raises UsageError for options that cannot be combined."""
         check_combinations(self)
         outputs = [name for name in (self.predictions, self.nbest, self.null_odds) if name is not None]
         if "-" in outputs or len(set(outputs)) < len(outputs):
             raise UsageError("--predictions, --nbest-file and --null-odds: expected different files")
         others = self.columns or self.probabilities or self.top_k > 1
         if self.to != "text" and (others or self.submission):
-            raise UsageError(f"--to {self.to} is an output format of its own")
+            raise UsageError(
+                f"--to {self.to} cannot be combined with --columns, --probabilities, --top-k or --submission"
+            )

@@ -166,7 +166,7 @@ class Generate:
 
     @property
     def window(self) -> int:
-        """Prompts read together: those of a batch, and those that take the places of finished ones."""
+        """Prompts read together: a batch, and its successors."""
         return 4 * self.batch
 
     @property
@@ -176,7 +176,7 @@ class Generate:
 
     @property
     def drawn(self) -> int:
-        """Samples per prompt, of which the best `num_samples` are returned."""
+        """Samples per prompt; the best `num_samples` are returned."""
         return max(self.num_samples, self.best_of)
 
     @property
@@ -240,7 +240,7 @@ class PromptFiles:
     )
     stream: bool = option(
         False,
-        "Write text as it is generated, one prompt after the other.",
+        "Write text during generation, one prompt after the other.",
         section="Output options",
         excludes=("skip_done", "to jsonl", "beam", "num_samples", "nbest", "best_of"),
     )

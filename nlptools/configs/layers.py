@@ -53,7 +53,7 @@ def layers(text: str) -> Layers:
 class Mix(NamedTuple):
     """A weighted sum of layers, layer 0 first, in either published form."""
 
-    numbers: tuple[float, ...]  # the weights; or s_j, whose softmax times gamma are the weights
+    numbers: tuple[float, ...]  # the weights; or s_j and gamma: the weights are gamma times softmax(s)
     gamma: float | None = None  # Peters et al. 2018 (arXiv:1802.05365, equation 1); None: `numbers` are the weights
 
     @property

@@ -194,7 +194,7 @@ def find(text: str) -> MetricRequest:
 
 
 def is_metric(argument: str) -> bool:
-    """Whether an argument behind a metric is a metric, too. Raises UsageError if it may also be a file."""
+    """Whether an argument after a metric is also a metric. Raises UsageError if it may also be a file."""
     glue, name, _ = _parts(argument)
     metric = _plain(name) in _names(glue)
     if metric and Path(argument).exists():

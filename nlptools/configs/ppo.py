@@ -140,7 +140,7 @@ class TrainPPO:
         return 1.0 if self.kl_target else 0.05
 
     def check(self) -> None:
-        """Raises UsageError for options that do not go together."""
+        """Raises UsageError for options that cannot be combined."""
         if not self.policy or not self.reward:
             raise UsageError("--policy and --reward: expected a directory")
         check_combinations(self)

@@ -15,7 +15,7 @@ TEMPLATES = {
     "arrow": "{input} => {output}",  # Brown et al. 2020, figure 2.1; with --description
     "question": "Q: {input}\nA: {output}",  # Brown et al. 2020, figure G.29
     "cot": "Q: {input}\nA: Let's think step by step. {output}",  # Kojima et al. 2022, arXiv:2205.11916
-    "instruction": (  # Taori et al. 2023, Stanford Alpaca, where an empty input is left out as well
+    "instruction": (  # Taori et al. 2023, Stanford Alpaca, which also omits an empty input
         "### Instruction:\n{instruction}\n\n### Input:\n{input}\n\n### Response:\n{output}"
     ),
     "plain": "{input}\n{output}",

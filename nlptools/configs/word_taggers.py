@@ -18,7 +18,7 @@ _COMMON: dict[str, Any] = {
     "characters": "cnn",
     "dropout": 0.5,
 }
-# Defaults of options for each --scratch with the task tag; of the LSTM those of Ma & Hovy 2016, but Adam in place of SGD.
+# Defaults of options for each --scratch with the task tag; the LSTM as in Ma & Hovy 2016, but with Adam instead of SGD.
 PRESETS: dict[str, dict[str, Any]] = {
     "tag lstm": {**_COMMON, "hidden_size": 200},
     "tag gru": {**_COMMON, "hidden_size": 200},

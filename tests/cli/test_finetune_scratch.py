@@ -75,7 +75,7 @@ def test_a_tagger_without_pretraining(call: Run, tmp_path: Path) -> None:
     ]
     assert row == {"text": "w1 good w2", "entities": [{"text": "good w2", "label": "A", "start": 3, "end": 10}]}
     refused = call("predict", "tagger", "--to", "entities", "--columns", "--text", "bad")
-    assert refused.code == 2 and "--to entities is an output format of its own" in refused.err
+    assert refused.code == 2 and "--to entities cannot be combined with --columns" in refused.err
     for args, message in (
         (("--scratch", "bag"), "--scratch bag: expected cnn, lstm, gru, rnn, transformer with --task tag"),
         (("--scratch", "lstm", "--char-ngrams", "3-6"), "--char-ngrams applies to --"),

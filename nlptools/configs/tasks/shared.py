@@ -52,13 +52,13 @@ class TaskOptions:
 class PretrainedOptions(LoRA, TaskOptions):
     """Options of tasks with a head on a pretrained model"""
 
-    lora: int = redefined(LoRA, "lora", 0, excludes=("scratch", "features", "freeze"))
+    lora: int = redefined(LoRA, "lora", 0, excludes=("features", "freeze"))
     features: str | None = option(
         None,
         "If --model is an ELMo: where bidirectional LSTMs over the words use its vectors: as input, next to their output, both,"
         " or none (the same network without an ELMo). Each has its own defaults.",
         choices=("input", "output", "both", "none"),
-        excludes=("scratch", "layer_decay", "unfreeze", "encoder_dropout"),
+        excludes=("layer_decay", "unfreeze", "encoder_dropout"),
     )
     train_all: bool = option(
         False,
@@ -109,7 +109,7 @@ class PretrainedOptions(LoRA, TaskOptions):
         "Cross-validation: train K times, in DIR/fold-N, and validate on another Kth of the data each time.",
         low=0,
         metavar="K",
-        excludes=("seeds",),
+        excludes=("seeds", "valid"),
     )
 
 
@@ -119,7 +119,7 @@ def scratch(architectures: tuple[str, ...], help: str) -> Any:
         None,
         f"Train without a pretrained model: {help}. Each has its own defaults.",
         choices=architectures,
-        excludes=("layers", "layer_decay", "unfreeze", "encoder_dropout"),
+        excludes=("features", "layers", "layer_decay", "unfreeze", "encoder_dropout", "lora"),
     )
 
 

@@ -15,7 +15,7 @@ GLUE = "glue/"  # before the name of a task of GLUE, which is one of classify, p
 
 @dataclass(frozen=True)
 class TaskEntry:
-    """What is known of a task before its code is loaded.
+    """A task, before its code is loaded.
 
     Attributes:
         options: "module:Class" in this package: its options of `finetune`, a `shared.TaskOptions`.
@@ -148,7 +148,7 @@ def settings_class(place: str) -> type[Any]:
 
 
 def changed(settings: Any, names: Iterable[str]) -> list[str]:
-    """The flags of those options whose values are not the defaults."""
+    """The flags of the options that differ from their defaults."""
     known = settings.__dataclass_fields__
     return [flag_of(known[name]) for name in names if getattr(settings, name) != known[name].default]
 

@@ -71,6 +71,13 @@ class TagScratch(WordOptions):
 
 
 @dataclass(frozen=True)
+class FeatureWords(TagScratch):
+    """Options without pretraining"""
+
+    tokenizer: str = redefined(TextScratch, "tokenizer", "words")
+
+
+@dataclass(frozen=True)
 class Scratch(TextScratch, TagScratch):
     """Options without pretraining"""
 

@@ -65,6 +65,7 @@ def finetune(
     """
     settings.check()
     run.check()
+    check_combinations(settings, run)
     compute = compute or Compute()
     trainer = _trainer(settings.task)
     if trainer is not None:

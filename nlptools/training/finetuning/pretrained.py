@@ -47,7 +47,7 @@ def opened(settings: Finetune) -> Pretrained:
             hint="finetune takes a BERT, an ELECTRA, a GPT, a LLaMA, or a language model of train-lm except n-grams",
         )
     if settings.chat is not None and base.is_encoder:
-        raise UsageError(f"--chat goes with language models, {display(settings.model)} is an encoder")
+        raise UsageError(f"--chat applies to language models, {display(settings.model)} is an encoder")
     chat_templates.for_training(settings.model, settings.chat)
     sizes = base.model.config
     which = layers(settings.layers)

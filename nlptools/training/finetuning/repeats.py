@@ -34,12 +34,10 @@ def several(
     Finished runs are not repeated. `chosen()` gives, afterwards, the criterion for the best run.
 
     Raises:
-        UsageError: no held-out examples, or --folds with --valid.
+        UsageError: no held-out examples for --seeds.
         OutputError: the directory has other contents.
         The errors of `one`.
     """
-    if settings.folds and run.held_out:
-        raise UsageError("--folds does not go with --valid: it evaluates on parts of the training data")
     if not settings.folds and not run.held_out:
         raise UsageError("--seeds needs --valid, to choose the best model")
     directory = Path(run.output)
