@@ -17,6 +17,7 @@ from nlptools.configs.layers import MIX_FILES
 from nlptools.configs.vectors import FORMATS
 from nlptools.errors import BundleError, display, reading
 from nlptools.files import artifacts, atomic, hub_cache
+from nlptools.files.artifacts import JsonObject
 from nlptools.models import text_ends
 from nlptools.models.huggingface import peft
 
@@ -303,7 +304,7 @@ def _load(path: Path) -> Bundle:
     return Bundle(path, arch, model, tokenizer, config, training, bos=bos, ends=tuple(ends))
 
 
-def load_model(path: Path, config: Mapping[str, Any]) -> tuple[str, Any]:
+def load_model(path: Path, config: JsonObject) -> tuple[str, Any]:
     """(architecture, model on the CPU in float32) of a directory with this config.json. Raises BundleError."""
     if config.get("model_type") == _NGRAM:
         return "ngram", _load_ngrams(path, config)
@@ -334,7 +335,7 @@ def is_ngram(path: Path) -> bool:
         return _NGRAM.encode() in stream.read(1 << 16)
 
 
-def ngram_config(config: Mapping[str, Any]) -> NGramConfig:
+def ngram_config(config: JsonObject) -> NGramConfig:
     """The sizes of an n-gram model in its config.json. Raises BundleError."""
     from nlptools.models.language.ngram import NGramConfig
 
@@ -344,7 +345,7 @@ def ngram_config(config: Mapping[str, Any]) -> NGramConfig:
         raise BundleError(f"config.json: {error} is missing") from None
 
 
-def _load_ngrams(path: Path, config: Mapping[str, Any]) -> NGrams:
+def _load_ngrams(path: Path, config: JsonObject) -> NGrams:
     from nlptools.models.language.ngram import NGrams
 
     return NGrams.from_arrays(ngram_config(config), artifacts.load_arrays(path / _WEIGHTS))
@@ -373,13 +374,13 @@ def _hint(path: Path) -> str | None:
     return "a fastText model: finetune --task classify --scratch bag trains such a classifier" if fasttext else None
 
 
-def _check_ours(path: Path, config: Mapping[str, Any]) -> None:
+def _check_ours(path: Path, config: JsonObject) -> None:
     ours = config.get("nlptools", {})
     if not isinstance(ours, dict) or ours.get("document", "file") not in ("line", "paragraph", "file"):
         raise BundleError(f'{display(str(path / "config.json"))}: not what nlptools writes: "nlptools" is {ours!r:.80}')
 
 
-def check_tokenizer(path: Path, tokenizer: Tokenizer, config: Mapping[str, Any]) -> None:
+def check_tokenizer(path: Path, tokenizer: Tokenizer, config: JsonObject) -> None:
     """Raise BundleError when the tokenizer has no ids, or more of them than the model."""
     size = config.get("vocab_size")
     if tokenizer.vocab is None:

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from dataclasses import Field, fields, replace
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, cast
 
 from torch import Tensor, nn
 
@@ -46,7 +46,16 @@ class Hidden(NamedTuple):
     layers: tuple[Tensor, ...]  # layers[0] is the embeddings; each (B, T, D)
 
 
-class Sizes(Protocol):
+class Configuration(Protocol):
+    """The sizes of a model: a frozen dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[object]]]
+
+    def least_weights(self) -> int:
+        """A lower bound on the number of parameters."""
+
+
+class Sizes(Configuration, Protocol):
     """The configuration of a language model: a frozen dataclass with at least these fields."""
 
     @property

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from nlptools.batches.encoder_rows import ranges
 from nlptools.batches.features import Features
@@ -16,6 +16,7 @@ from nlptools.batches.pairs import cut_batches
 from nlptools.compute.backend import Backend
 from nlptools.configs.layers import Layers
 from nlptools.layers.packed import EqualLengths
+from nlptools.models.tasks.heads import ReadsRows
 from nlptools.tasks.without_pretraining import FAMILIES
 
 LAST = Layers("sum", -1)
@@ -24,7 +25,7 @@ _OF_TOKENS = ("tokens", "spans")  # heads with logits for each token
 OF_SPANS = ("mentions",)  # heads that take token spans: the first target, "spans"
 
 
-def hidden_states(model: Any, head: str, which: Layers, ids: Any, mask: Any, types: Any) -> Any:
+def hidden_states(model: ReadsRows, head: str, which: Layers, ids: Tensor, mask: Tensor, types: Tensor) -> Tensor:
     """(B, T) ids, mask and types -> the hidden states for the head: (B, T, D), or (B, 1, D) for a head of one token."""
     if head in _OF_ROWS and which == LAST:
         return model.row_states(ids, mask, types)
@@ -38,7 +39,7 @@ RowLogits = Callable[[np.ndarray], Sequence[np.ndarray] | np.ndarray]
 
 
 def logits(
-    model: Any,
+    model: ReadsRows,
     head: str,
     features: Features,
     backend: Backend,
@@ -72,7 +73,7 @@ def in_batches(
     """The logits of each row by `of_rows`; see `logits`."""
     order = np.argsort(-features.lengths, kind="stable")  # the longest first: if memory runs out, it does at once
     bounds = cut_batches(np.maximum(1, features.lengths[order]), batch_tokens)
-    out: list[Any] = [None] * len(features)
+    out: list[np.ndarray] = [np.empty(0)] * len(features)
     for begin, end in pairwise(bounds):
         if stop is not None and stop():
             return None
@@ -84,7 +85,7 @@ def in_batches(
 
 
 def _of_rows(
-    model: Any, head: str, which: Layers, features: Features, backend: Backend, rows: np.ndarray
+    model: ReadsRows, head: str, which: Layers, features: Features, backend: Backend, rows: np.ndarray
 ) -> Sequence[np.ndarray]:
     """The logits of each of the rows (B,), sorted by length, in one batch."""
     hidden = _hidden(model, head, which, features, rows, backend)
@@ -93,14 +94,16 @@ def _of_rows(
     return np.split(values, np.cumsum(features.lengths[rows])[:-1]) if head in _OF_TOKENS else list(values)
 
 
-def _spans(features: Features, rows: np.ndarray, backend: Backend) -> tuple[Any]:
+def _spans(features: Features, rows: np.ndarray, backend: Backend) -> tuple[Tensor]:
     """The token spans of some rows, as positions in the rows end to end: (B, M, 2) first and last token."""
     lengths = features.lengths[rows]
     spans = features.targets["spans"][rows].reshape(len(rows), -1, 2)
     return (backend.put(spans + (np.cumsum(lengths) - lengths)[:, None, None]),)
 
 
-def _hidden(model: Any, head: str, which: Layers, features: Features, rows: np.ndarray, backend: Backend) -> Any:
+def _hidden(
+    model: ReadsRows, head: str, which: Layers, features: Features, rows: np.ndarray, backend: Backend
+) -> Tensor:
     """The hidden states for the head of some rows, sorted by length: (B, 1, D) for a head of one token per row, else
     (N, D) of all tokens.
     """

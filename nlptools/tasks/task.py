@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 
 from nlptools import bundle
 from nlptools.batches.encoder_rows import UNLIMITED, marks_of, marks_of_gpt
@@ -24,23 +24,26 @@ from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.configs.layers import Layers, layers
 from nlptools.configs.tasks.table import GLUE, TASKS, check_options
 from nlptools.errors import BundleError, UsageError, display, shorten, shown
+from nlptools.files.artifacts import JsonObject
 from nlptools.formats.readers import read
 from nlptools.formats.reading_options import Options
 from nlptools.metrics.criterion import Criterion
 from nlptools.models import registry
-from nlptools.models.tasks.heads import LAYER_HEADS
+from nlptools.models.tasks.heads import LAYER_HEADS, TaskHeads
 from nlptools.tasks.without_pretraining import FAMILIES
 from nlptools.text.chat_templates import own_template
 
 T = TypeVar("T")
+E = TypeVar("E")
+P = TypeVar("P")
 AUTO = "auto"
 _SOME = 20  # labels named in a message
 _LONGEST = 40  # characters of a label in a message
 
 
 @dataclass(frozen=True)
-class Task(ABC):
-    """Shapes: N rows, B rows of a batch, T length, K labels.
+class TaskOf(ABC, Generic[E, P]):
+    """A task with examples of type E and predictions of type P. Shapes: N rows, B rows of a batch, T length, K labels.
 
     Attributes:
         name: the task, as in `configs.tasks.table.TASKS`.
@@ -66,12 +69,12 @@ class Task(ABC):
     not_remembered: ClassVar[tuple[str, ...]] = ("layout", "delimiter", "header", "text_column", "comments")
 
     @classmethod
-    def from_options(cls, settings: Finetune, files: Files) -> Task:
+    def from_options(cls, settings: Finetune, files: Files) -> TaskOf[E, P]:
         """The task to train. Raises UsageError."""
         return cls(settings.task, reading_options(files), check_best(settings, cls.bests))
 
     @classmethod
-    def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> Task:
+    def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> TaskOf[E, P]:
         """The task of a model directory. Raises UsageError, BundleError."""
         (name,) = (name for name, entry in TASKS.items() if entry.implementation.endswith(f":{cls.__name__}"))
         return cls(name, reading_options(files, labelled=False))
@@ -110,43 +113,44 @@ class Task(ABC):
 
     # -- examples -----------------------------------------------------------------------------------------------------
 
-    def read(self, names: Sequence[str], labelled: bool, errors: str) -> Iterable[Any]:
+    def read(self, names: Sequence[str], labelled: bool, errors: str) -> Iterable[E]:
         """The examples of files. Raises DataError, InputError."""
-        return read(self.name, names, replace(self.options, labelled=labelled), errors)
+        examples: Iterable[Any] = read(self.name, names, replace(self.options, labelled=labelled), errors)
+        return examples
 
     @abstractmethod
-    def learn(self, examples: Sequence[Any]) -> Task:
+    def learn(self, examples: Sequence[E]) -> TaskOf[E, P]:
         """This task with the fields `learns` set from the training data. Raises DataError where they teach nothing."""
 
-    def count_labels(self, examples: Sequence[Any]) -> Counter[str]:
+    def count_labels(self, examples: Sequence[E]) -> Counter[str]:
         """How often each label occurs in labelled examples; empty for tasks without labels."""
         return Counter()
 
-    def learned(self) -> dict[str, Any]:
+    def learned(self) -> JsonObject:
         """The fields that `learn` has set, as plain JSON."""
         values = {name: vars(self)[name] for name in self.learns}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
-    def restored(self, learned: Mapping[str, Any]) -> Task:
+    def restored(self, learned: JsonObject) -> TaskOf[E, P]:
         """This task with the fields of `learned`, which may have been through JSON."""
-        values: dict[str, Any] = {
+        values: JsonObject = {
             name: tuple(value) if isinstance(value, list) else value for name, value in learned.items()
         }
         return replace(self, **values)
 
-    def check(self, examples: Sequence[Any]) -> None:  # noqa: B027  most tasks have nothing to check
+    def check(self, examples: Sequence[E]) -> None:
         """Raise DataError (file, line) for held-out examples that do not fit the training data."""
 
     @abstractmethod
-    def features(self, examples: Sequence[Any], encoding: Any, labelled: bool) -> Features:
+    def features(self, examples: Sequence[E], encoding: Any, labelled: bool) -> Features:
         """The examples as rows of tokens. `labelled`: with their targets, the weights last. `encoding`: of `encoding()`."""
 
     # -- training and prediction --------------------------------------------------------------------------------------
 
-    def begin(self, model: Any) -> None:  # noqa: B027  for most tasks random weights are a good start
+    def begin(self, model: nn.Module) -> None:
         """Change the weights of a new head, where there is a better start than random numbers."""
 
-    def layers_of(self, model: Any) -> dict[str, Any]:
+    def layers_of(self, model: TaskHeads) -> dict[str, nn.Module]:
         """Layers of the model besides its head, which `loss` and `decode` take by name."""
         return {}
 
@@ -155,44 +159,45 @@ class Task(ABC):
         """The sum of the weighted losses of a batch, from float32 logits and its `FeatureBatch.targets`; see `layers_of`."""
 
     @abstractmethod
-    def decode(self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[Any]) -> list[Any]:
+    def decode(self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[E]) -> list[P]:
         """One prediction per example, from the logits of each row: (K,), or (T, K) without padding; see `layers_of`."""
 
     @abstractmethod
-    def measure(self, predictions: Sequence[Any], examples: Sequence[Any]) -> dict[str, float]:
+    def measure(self, predictions: Sequence[P], examples: Sequence[E]) -> dict[str, float]:
         """Measures of the predictions: "answers" and those in `numbers`.
 
         "answers" is the number of different predictions: a model with one answer to everything has learned nothing.
         """
 
-    def lines(self, predictions: Sequence[Any], examples: Sequence[Any], settings: Predict, first: bool) -> list[str]:
+    def lines(self, predictions: Sequence[P], examples: Sequence[E], settings: Predict, first: bool) -> list[str]:
         """The lines that `predict` writes for some examples. `first`: nothing is written yet, a header may be due."""
         if settings.to != "text":
             objects = (self.as_json(p, e, settings) for p, e in zip(predictions, examples, strict=True))
             return [json.dumps(value, ensure_ascii=False) for value in objects]
         return self.text_lines(predictions, examples, settings, first)
 
-    def layout_written(self, example: Any, settings: Predict) -> str:
+    def layout_written(self, example: E, settings: Predict) -> str:
         """The layout of `lines`, as in `files.layout_names.check_output`; `example` is the first one."""
         return "text" if settings.to == "text" else "jsonl"
 
     @abstractmethod
-    def text_lines(
-        self, predictions: Sequence[Any], examples: Sequence[Any], settings: Predict, first: bool
-    ) -> list[str]:
+    def text_lines(self, predictions: Sequence[P], examples: Sequence[E], settings: Predict, first: bool) -> list[str]:
         """See `lines`, without --to jsonl and the like."""
 
     @abstractmethod
-    def as_json(self, prediction: Any, example: Any, settings: Predict) -> dict[str, Any]:
+    def as_json(self, prediction: P, example: E, settings: Predict) -> JsonObject:
         """The object that --to jsonl, or another format of objects, writes for an example."""
 
-    def label_settings(self) -> dict[str, Any]:
+    def label_settings(self) -> JsonObject:
         """The fields of config.json that transformers reads: id2label and so on."""
         return {}
 
-    def own_settings(self) -> dict[str, Any]:
+    def own_settings(self) -> JsonObject:
         """The settings that only nlptools reads, under "nlptools", "task" in config.json."""
         return {}
+
+
+Task = TaskOf[Any, Any]  # of any examples
 
 
 def for_training(settings: Finetune, files: Files) -> Task:
@@ -258,7 +263,7 @@ def encoding(loaded: bundle.Bundle[object], max_length: int, threads: int, train
     return Encoding(loaded.tokenizer, marks, longest, 1, threads, own_template(str(loaded.path)))
 
 
-def saved_setting(config: Mapping[str, Any], key: str, default: Any) -> Any:
+def saved_setting(config: JsonObject, key: str, default: T) -> T:
     """A setting under "nlptools", "task" in config.json, of the type of `default`. Raises BundleError."""
     value = config.get("nlptools", {}).get("task", {}).get(key, default)
     if type(value) is not type(default):
@@ -281,7 +286,7 @@ def seen_layers(loaded: bundle.Bundle[object]) -> Layers:
     return which
 
 
-def id2label(labels: Sequence[str]) -> dict[str, Any]:
+def id2label(labels: Sequence[str]) -> JsonObject:
     """Labels as config.json has them."""
     return {
         "id2label": {str(i): label for i, label in enumerate(labels)},
@@ -289,7 +294,7 @@ def id2label(labels: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def labels_of(config: Any, count: int) -> tuple[str, ...]:
+def labels_of(config: JsonObject, count: int) -> tuple[str, ...]:
     """The labels in config.json, or numbers if it has none. Raises BundleError if they are not `count` different ones."""
     named = config.get("id2label")
     if named is None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from nlptools.errors import BundleError, shorten
+from nlptools.files.artifacts import JsonObject
 
 _DRAWN = ("gaussian", "orthogonal", "eva")  # ways to initialize that leave the base unchanged
 _REFUSED = (
@@ -27,7 +27,7 @@ _LONGEST, _MOST_REPEATS = 1000, 4  # of a pattern
 _LAYER = re.compile(r"(?:.*\.)?(\d+)\.")
 
 
-def check(data: Mapping[str, Any]) -> None:
+def check(data: JsonObject) -> None:
     """Raise BundleError for other adapters than LoRA, for variants of it, and for numbers that no adapters have."""
     if data.get("peft_type") != "LORA":
         raise BundleError(f"peft_type {data.get('peft_type')!r:.80} is not supported, expected LORA")
@@ -57,7 +57,7 @@ def check(data: Mapping[str, Any]) -> None:
         raise BundleError(f"layers_to_transform is {layers!r:.80}, expected numbers of layers")
 
 
-def _check_names(name: str, value: Any) -> None:
+def _check_names(name: str, value: object) -> None:
     texts = value if isinstance(value, list) else [value or "x"]
     if not all(isinstance(text, str) and text for text in texts) or (name == "target_modules" and value in ([], "")):
         raise BundleError(f"{name} is {value!r:.80}, expected names of modules")
@@ -71,7 +71,7 @@ class AdapterSettings:
         data: its content.
     """
 
-    data: Mapping[str, Any]
+    data: JsonObject
 
     def scale(self, module: str, rank: int) -> float:
         """The factor of the product of the matrices of a module. Raises BundleError for a rank that no module has."""
@@ -125,7 +125,7 @@ class AdapterSettings:
         return wanted is not None and int(layer[1]) not in wanted
 
 
-def _chooser(targets: Any) -> Callable[[str], bool] | None:
+def _chooser(targets: object) -> Callable[[str], bool] | None:
     """Whether names of modules, or a pattern, choose a module, as in PEFT; None: that is not decided here."""
     if isinstance(targets, list):
         return lambda module: any(f".{module}".endswith(f".{target}") for target in targets)
@@ -142,3 +142,9 @@ def _is_quick(pattern: str) -> bool:
     """Whether a pattern surely takes no long time on a short name: it repeats no groups, and little else."""
     repeats = len(re.findall(r"[*+{]", pattern))
     return len(pattern) <= _LONGEST and repeats <= _MOST_REPEATS and re.search(r"\)[*+?{]", pattern) is None
+
+
+def modules_to_save(names: Iterable[str], prefix: str) -> list[str]:
+    """The modules of transformers that weights belong to, without those that it does not know."""
+    modules = dict.fromkeys(name.removeprefix(prefix).split(".")[0] for name in names)
+    return [name for name in modules if name not in ("nlptools", "crf")]

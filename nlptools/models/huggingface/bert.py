@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from nlptools.errors import BundleError
+from nlptools.files.artifacts import JsonObject
 from nlptools.models.encoders.bert import HEADS, LAYOUTS, EncoderConfig
 from nlptools.models.huggingface import checks
 
@@ -102,7 +102,7 @@ _COPIES = {  # of tied weights, for masked tokens: the weight
 _TIED = re.compile(r"cls\.predictions\.decoder\.(weight|bias)|generator_lm_head\.weight|embeddings\.position_ids")
 
 
-def architecture(data: Mapping[str, Any]) -> str:
+def architecture(data: JsonObject) -> str:
     """The same for both families, with any heads."""
     return "bert"
 
@@ -117,7 +117,7 @@ def can_express(config: EncoderConfig) -> bool:
     return True
 
 
-def config_to_hf(config: EncoderConfig, heads: tuple[str, ...] = ()) -> dict[str, Any]:
+def config_to_hf(config: EncoderConfig, heads: tuple[str, ...] = ()) -> JsonObject:
     """The content of config.json."""
     prefix = config.layout.capitalize()
     task = [f"{prefix}{_TASK_CLASSES[head]}" for head in heads if head in _TASK_CLASSES]
@@ -134,7 +134,7 @@ def config_to_hf(config: EncoderConfig, heads: tuple[str, ...] = ()) -> dict[str
     }
 
 
-def config_from_hf(data: Mapping[str, Any]) -> EncoderConfig:
+def config_from_hf(data: JsonObject) -> EncoderConfig:
     """The configuration in a config.json. Raises BundleError for sizes that are missing or a variant that is not BERT's."""
     kind = data["model_type"]
     if data.get("position_embedding_type", "absolute") != "absolute":

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from nlptools.errors import BundleError, shorten
+from nlptools.files.artifacts import JsonObject
 from nlptools.layers.output import ROWS
 from nlptools.models.tasks.heads import BESIDE_HEADS, TASK_HEADS
+
+C = TypeVar("C")
 
 ACTIVATIONS = {  # in configurations: here
     "gelu": "gelu",
@@ -43,7 +46,7 @@ def is_of_a_head(name: str) -> bool:
     return name.split(".")[0] in (*TASK_HEADS, *BESIDE_HEADS)
 
 
-def given(data: Mapping[str, Any], name: str) -> Any:
+def given(data: JsonObject, name: str) -> int | None:
     """A size in a config.json that may leave it out, or have null: None then. Raises BundleError for 0, which some of our
     configurations have for a default.
     """
@@ -53,17 +56,15 @@ def given(data: Mapping[str, Any], name: str) -> Any:
     return value
 
 
-def built(kind: Any, values: Mapping[str, Any]) -> Any:
+def built(kind: Callable[..., C], values: JsonObject) -> C:
     """The configuration of class `kind`. Raises BundleError for sizes that are missing, or that no model has."""
     try:
         return kind(**values)
-    except TypeError as error:
-        raise BundleError(f"config.json: {error}") from None
-    except BundleError as error:
+    except (TypeError, BundleError) as error:
         raise BundleError(f"config.json: {error}") from None
 
 
-def activation(name: Any) -> str:
+def activation(name: object) -> str:
     """Our name of the activation that a configuration names. Raises BundleError for one that is not supported."""
     if not isinstance(name, str) or name not in ACTIVATIONS:
         raise BundleError(f"config.json: activation {name!r:.80} is not supported")

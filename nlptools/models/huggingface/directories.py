@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from importlib import import_module
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from torch import Tensor
 
 from nlptools import messages
 from nlptools.errors import BundleError, display
+from nlptools.files.artifacts import JsonObject
 from nlptools.models import registry
+from nlptools.models.contract import Configuration
 from nlptools.models.huggingface import checks
+from nlptools.models.translation.vocabularies import Vocabularies
 
 _OURS = "nlptools-"
 _NEAREST = {  # families that are not supported, because of a special layer or scaling: the nearest one that is
@@ -37,28 +40,28 @@ class FolderLayout(Protocol):
 
     MODEL_TYPES: tuple[str, ...]  # in config.json
 
-    def architecture(self, data: Mapping[str, Any]) -> str:
+    def architecture(self, data: JsonObject) -> str:
         """The architecture of a directory with this config.json, of one of `MODEL_TYPES`."""
 
-    def tied(self, config: Any) -> tuple[str, str] | None:
+    def tied(self, config: Configuration) -> tuple[str, str] | None:
         """The names, without the prefix of the family, of an embedding and of an output matrix that a language model with this
         configuration has in common; None: it has two.
         """
 
-    def can_express(self, config: Any) -> bool:
+    def can_express(self, config: Configuration) -> bool:
         """Whether the family has words for this configuration."""
 
-    def config_to_hf(self, config: Any, heads: tuple[str, ...] = ()) -> dict[str, Any]:
+    def config_to_hf(self, config: Configuration, heads: tuple[str, ...] = ()) -> JsonObject:
         """The content of config.json."""
 
-    def config_from_hf(self, data: Mapping[str, Any]) -> Any:
+    def config_from_hf(self, data: JsonObject) -> Configuration:
         """The configuration in a config.json. Raises BundleError for a variant that is not supported."""
 
-    def weights_to_hf(self, weights: Mapping[str, Tensor], config: Any) -> dict[str, Tensor]:
+    def weights_to_hf(self, weights: Mapping[str, Tensor], config: Configuration) -> dict[str, Tensor]:
         """The model's weights under the family's names, in its layout."""
 
     def weights_from_hf(
-        self, weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor], config: Any
+        self, weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor], config: Configuration
     ) -> dict[str, Tensor]:
         """The weights of a directory under our names, in the shapes of `wanted`. Raises BundleError."""
 
@@ -66,23 +69,26 @@ class FolderLayout(Protocol):
 class TaskFamily(FolderLayout, Protocol):
     """A family of models that may have heads of tasks."""
 
-    def heads_in(self, weights: Mapping[str, Tensor], config: Any, architectures: Sequence[str]) -> tuple[str, ...]:
+    def heads_in(
+        self, weights: Mapping[str, Tensor], config: Configuration, architectures: Sequence[str]
+    ) -> tuple[str, ...]:
         """The heads in a directory with these weights; `architectures` is what its config.json says."""
 
 
-def config_to_hf(arch: str, config: Any, heads: tuple[str, ...] = ()) -> dict[str, Any]:
+def config_to_hf(arch: str, config: Configuration, heads: tuple[str, ...] = ()) -> JsonObject:
     """The content of config.json for a model of ours, with any `heads` that it has."""
     family, row = _family(arch, config), registry.find(arch)
     if family is not None:
         return family.config_to_hf(config, heads)
     out = {"model_type": _OURS + arch, "architectures": [row.model.split(":")[1]], **asdict(config)}
     if row.family == registry.ENCODER_DECODER:
-        special = {"pad_token_id": config.pad, "eos_token_id": config.eos, "decoder_start_token_id": config.pad}
-        out |= {"vocab_size": config.source_vocab_size, **special, "is_encoder_decoder": True}
+        sides = cast(Vocabularies, config)
+        special = {"pad_token_id": sides.pad, "eos_token_id": sides.eos, "decoder_start_token_id": sides.pad}
+        out |= {"vocab_size": sides.source_vocab_size, **special, "is_encoder_decoder": True}
     return out
 
 
-def config_from_hf(data: Mapping[str, Any]) -> tuple[str, Any]:
+def config_from_hf(data: JsonObject) -> tuple[str, Configuration]:
     """(architecture, configuration) that a config.json describes.
 
     Raises:
@@ -112,13 +118,13 @@ def config_from_hf(data: Mapping[str, Any]) -> tuple[str, Any]:
     return arch, config
 
 
-def tied(arch: str, config: Any) -> tuple[str, str] | None:
+def tied(arch: str, config: Configuration) -> tuple[str, str] | None:
     """See `FolderLayout.tied`; None also for models with task heads and for models that no Hugging Face layout holds."""
     family = _family(arch, config) if registry.find(arch).family == registry.LANGUAGE else None
     return None if family is None else family.tied(config)
 
 
-def as_stored(arch: str, config: Any, weights: Mapping[str, Tensor], warn: str = "") -> Any:
+def as_stored(arch: str, config: Configuration, weights: Mapping[str, Tensor], warn: str = "") -> Configuration:
     """The configuration of a model with these weights: `config`, unless it ties the output matrix to the embedding and the
     weights have another one. That matrix is then the output, as in transformers since version 5, with a warning about the
     directory `warn`, unless that is empty.
@@ -135,7 +141,7 @@ def as_stored(arch: str, config: Any, weights: Mapping[str, Tensor], warn: str =
     return replace(config, tie_word_embeddings=False)
 
 
-def _refuse_quantized(data: Mapping[str, Any]) -> None:
+def _refuse_quantized(data: JsonObject) -> None:
     for key in ("quantization_config", "compression_config"):
         if data.get(key) is not None:
             how = data[key].get("quant_method") if isinstance(data[key], dict) else data[key]
@@ -146,7 +152,7 @@ def _refuse_quantized(data: Mapping[str, Any]) -> None:
             )
 
 
-def weights_to_hf(arch: str, weights: Mapping[str, Tensor], config: Any) -> dict[str, Tensor]:
+def weights_to_hf(arch: str, weights: Mapping[str, Tensor], config: Configuration) -> dict[str, Tensor]:
     """The model's weights under the names, in the layout and with the number of rows that the field expects."""
     family = _family(arch, config)
     if family is not None:
@@ -155,7 +161,7 @@ def weights_to_hf(arch: str, weights: Mapping[str, Tensor], config: Any) -> dict
 
 
 def weights_from_hf(
-    arch: str, weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor], config: Any
+    arch: str, weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor], config: Configuration
 ) -> dict[str, Tensor]:
     """The weights of a directory under our names, in the shapes of `wanted`.
 
@@ -171,7 +177,7 @@ def weights_from_hf(
     return out
 
 
-def heads_in(arch: str, weights: Mapping[str, Tensor], config: Any, data: Mapping[str, Any]) -> dict[str, Any]:
+def heads_in(arch: str, weights: Mapping[str, Tensor], config: Configuration, data: JsonObject) -> JsonObject:
     """The arguments of a model's class besides its configuration, for a directory with this config.json: of models with
     heads of tasks, which `heads` it has, their `num_labels`, and how many layers they see `concatenated`.
     """
@@ -189,7 +195,7 @@ def heads_in(arch: str, weights: Mapping[str, Tensor], config: Any, data: Mappin
     return {"heads": heads, "num_labels": labels, "concatenated": concatenated}
 
 
-def _family(arch: str, config: Any) -> FolderLayout | None:
+def _family(arch: str, config: Configuration) -> FolderLayout | None:
     """The family that has the layout for a model; None: ours."""
     families = map(_imported, registry.find(arch).huggingface)
     return next((family for family in families if family.can_express(config)), None)

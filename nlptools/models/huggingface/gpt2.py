@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from torch import Tensor
 
 from nlptools.errors import BundleError
+from nlptools.files.artifacts import JsonObject
 from nlptools.models import registry
 from nlptools.models.huggingface import checks
 from nlptools.models.language.gpt import GPTConfig
@@ -54,7 +54,7 @@ _SIZES = {
 }
 
 
-def config_to_hf(config: GPTConfig, heads: tuple[str, ...] = ()) -> dict[str, Any]:
+def config_to_hf(config: GPTConfig, heads: tuple[str, ...] = ()) -> JsonObject:
     """The content of config.json: of a language model, or with the `heads` of tasks."""
     named = [_TASK_CLASSES[head] for head in heads if head in _TASK_CLASSES]
     name = named[0] if named else "GPT2Model" if heads else "GPT2LMHeadModel"
@@ -74,7 +74,7 @@ def config_to_hf(config: GPTConfig, heads: tuple[str, ...] = ()) -> dict[str, An
     }
 
 
-def config_from_hf(data: Mapping[str, Any], **more: bool) -> GPTConfig:
+def config_from_hf(data: JsonObject, **more: bool) -> GPTConfig:
     """The configuration in a config.json, with `more` fields. Raises BundleError for a variant that is not GPT-2."""
     if data.get("scale_attn_by_inverse_layer_idx") or not data.get("scale_attn_weights", True):
         raise BundleError("config.json: attention scaled in another way than GPT-2's is not supported")
@@ -86,7 +86,7 @@ def config_from_hf(data: Mapping[str, Any], **more: bool) -> GPTConfig:
     return config
 
 
-def architecture(data: Mapping[str, Any]) -> str:
+def architecture(data: JsonObject) -> str:
     """A language model, or one with heads of tasks, ours or another's."""
     ours = data.get("nlptools")  # transformers keeps our note about a language model that it makes a classifier of
     has_task = (isinstance(ours, dict) and registry.names_heads(ours.get("arch"))) or bool(
@@ -105,7 +105,7 @@ def can_express(config: GPTConfig) -> bool:
     return config.positions == "learned" and not config.post_norm
 
 
-def _named(architectures: Any) -> list[str]:
+def _named(architectures: object) -> list[str]:
     """The heads that "architectures" in a config.json names."""
     names = architectures if isinstance(architectures, list) else []
     return [head for head, name in _TASK_CLASSES.items() if name in names]

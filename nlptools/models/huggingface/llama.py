@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from nlptools.errors import BundleError
+from nlptools.files.artifacts import JsonObject
 from nlptools.models import registry
 from nlptools.models.huggingface import checks
 from nlptools.models.language.modern import ModernConfig
@@ -63,7 +63,7 @@ _SAME = (  # fields of one name here and there
     "embedding_dropout",  # this and the next: unknown to transformers, which keeps and ignores them
     "hidden_dropout",
 )
-_DEFAULTS: dict[str, dict[str, Any]] = {  # of transformers, where it leaves out of config.json what has its default
+_DEFAULTS: dict[str, JsonObject] = {  # of transformers, where it leaves out of config.json what has its default
     "llama": {"max_position_embeddings": 2048, "rms_norm_eps": 1e-6},
     "mistral": {"max_position_embeddings": 131072, "rms_norm_eps": 1e-6, "num_key_value_heads": 8},
     "qwen2": {"max_position_embeddings": 32768, "rms_norm_eps": 1e-6, "num_key_value_heads": 32},
@@ -73,7 +73,7 @@ _MISTRALS_WINDOW = 4096
 _QWENS_WINDOW, _QWENS_WINDOW_LAYERS = 4096, 28
 
 
-def architecture(data: Mapping[str, Any]) -> str:
+def architecture(data: JsonObject) -> str:
     """See `directories.FolderLayout`. Raises BundleError for a model with a head that is not known."""
     ours, names = data.get("nlptools"), data.get("architectures")
     has_task = isinstance(ours, dict) and registry.names_heads(ours.get("arch"))
@@ -85,7 +85,7 @@ def architecture(data: Mapping[str, Any]) -> str:
     return "modern-tasks" if has_task else "modern"
 
 
-def _named(architectures: Sequence[Any]) -> list[str]:
+def _named(architectures: Sequence[object]) -> list[str]:
     """The heads that "architectures" in a config.json names."""
     names = tuple(name for name in architectures if isinstance(name, str))
     return [head for head, end in _TASK_CLASSES.items() if any(name.endswith(end) for name in names)]
@@ -128,12 +128,12 @@ def _family(config: ModernConfig) -> str | None:
     return "llama" if biases[0] == biases[1] else None
 
 
-def config_to_hf(config: ModernConfig, heads: tuple[str, ...] = ()) -> dict[str, Any]:
+def config_to_hf(config: ModernConfig, heads: tuple[str, ...] = ()) -> JsonObject:
     """The content of config.json: of a language model, or with the `heads` of tasks."""
     family = _family(config)
     assert family is not None
     named = [end for head, end in _TASK_CLASSES.items() if head in heads]
-    out: dict[str, Any] = {
+    out: JsonObject = {
         "model_type": family,
         "architectures": [_CLASSES[family] + (named[0] if named else "Model" if heads else "ForCausalLM")],
         **{name: vars(config)[name] for name in _SAME},
@@ -157,13 +157,13 @@ def config_to_hf(config: ModernConfig, heads: tuple[str, ...] = ()) -> dict[str,
     return out
 
 
-def config_from_hf(data: Mapping[str, Any]) -> ModernConfig:
+def config_from_hf(data: JsonObject) -> ModernConfig:
     """The configuration in a config.json. Raises BundleError for a variant that is not supported."""
     family = str(data["model_type"])
     for name in ("num_key_value_heads", "head_dim", "intermediate_size", "sliding_window"):
         checks.given(data, name)
     given = {name: data[name] for name in _SAME if data.get(name) is not None}
-    values: dict[str, Any] = {**_DEFAULTS[family], **given}
+    values: JsonObject = {**_DEFAULTS[family], **given}
     if "num_key_value_heads" in data and data["num_key_value_heads"] is None:
         values["num_key_value_heads"] = 0
     values["activation"] = checks.activation(data.get("hidden_act", "silu"))
@@ -178,7 +178,7 @@ def config_from_hf(data: Mapping[str, Any]) -> ModernConfig:
     return config
 
 
-def _positions(data: Mapping[str, Any]) -> dict[str, Any]:
+def _positions(data: JsonObject) -> JsonObject:
     """The base and the scaling of rotary positions, in either spelling."""
     scaling = data.get("rope_parameters") or data.get("rope_scaling") or {}
     if not isinstance(scaling, dict):
@@ -195,12 +195,12 @@ def _positions(data: Mapping[str, Any]) -> dict[str, Any]:
     return {"rope_theta": theta, "rope_scaling": scaling or None}
 
 
-def _first(*values: Any) -> Any:
+def _first(*values: object) -> object:
     """The first value that is not None."""
     return next(value for value in values if value is not None)
 
 
-def _window(family: str, data: Mapping[str, Any]) -> dict[str, Any]:
+def _window(family: str, data: JsonObject) -> JsonObject:
     """The sliding window, and the first layer that has it."""
     layers = data.get("num_hidden_layers")
     window, first = 0, 0

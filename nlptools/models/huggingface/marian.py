@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from nlptools.errors import BundleError
+from nlptools.files.artifacts import JsonObject
 from nlptools.layers.positions import sinusoids
 from nlptools.models.huggingface import checks
 from nlptools.models.translation.transformer import TransformerConfig
@@ -68,7 +68,7 @@ _ENCODER, _DECODER, _OUTPUT, _SHARED = (
 _POSITIONS = re.compile(r"(encoder|decoder)\.embed_positions\.weight")
 
 
-def architecture(data: Mapping[str, Any]) -> str:
+def architecture(data: JsonObject) -> str:
     """The same for both families."""
     return "seq2seq-transformer"
 
@@ -84,7 +84,7 @@ def can_express(config: TransformerConfig) -> bool:
     return known and (config.norm == "post" or config.share_embeddings)
 
 
-def config_to_hf(config: TransformerConfig, heads: tuple[str, ...] = ()) -> dict[str, Any]:
+def config_to_hf(config: TransformerConfig, heads: tuple[str, ...] = ()) -> JsonObject:
     """The content of config.json. There are no heads."""
     kind = next(kind for kind, norm in _NORMS.items() if norm == config.norm)
     pre_norm = config.norm == "pre"
@@ -114,7 +114,7 @@ def config_to_hf(config: TransformerConfig, heads: tuple[str, ...] = ()) -> dict
     }
 
 
-def config_from_hf(data: Mapping[str, Any]) -> TransformerConfig:
+def config_from_hf(data: JsonObject) -> TransformerConfig:
     """The configuration in a config.json of one of the two families. Raises BundleError for an unsupported variant."""
     if not data.get("static_position_embeddings", True):
         raise BundleError("config.json: learned positions (static_position_embeddings false) are not supported")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from torch import Tensor
 
 from nlptools.errors import BundleError
+from nlptools.files.artifacts import JsonObject
 from nlptools.models.huggingface import gpt2
 from nlptools.models.language.gpt import GPTConfig
 
@@ -21,7 +21,7 @@ _OF_GPT2 = (
 _CLASSES = ("OpenAIGPTLMHeadModel", "OpenAIGPTForSequenceClassification")  # there are none of other tasks
 
 
-def config_to_hf(config: GPTConfig, heads: tuple[str, ...] = ()) -> dict[str, Any]:
+def config_to_hf(config: GPTConfig, heads: tuple[str, ...] = ()) -> JsonObject:
     """The content of config.json: of a language model, or with the `heads` of tasks."""
     data = gpt2.config_to_hf(config, heads)
     named = [name.replace("GPT2", "OpenAIGPT") for name in data["architectures"]]
@@ -33,7 +33,7 @@ def config_to_hf(config: GPTConfig, heads: tuple[str, ...] = ()) -> dict[str, An
     }
 
 
-def config_from_hf(data: Mapping[str, Any]) -> GPTConfig:
+def config_from_hf(data: JsonObject) -> GPTConfig:
     """The configuration in a config.json. Raises BundleError for a variant that is not supported."""
     name = data.get("afn", "gelu")
     ours = {theirs: activation for activation, theirs in _ACTIVATIONS.items()} | {"swish": "swish"}
@@ -43,7 +43,7 @@ def config_from_hf(data: Mapping[str, Any]) -> GPTConfig:
     return gpt2.config_from_hf({**sizes, "activation_function": ours[name]}, post_norm=True)
 
 
-def architecture(data: Mapping[str, Any]) -> str:
+def architecture(data: JsonObject) -> str:
     """A language model, or one with heads of tasks, ours or another's."""
     names = data.get("architectures")
     return gpt2.architecture({**data, "architectures": _of_gpt2(names if isinstance(names, list) else ())})
@@ -90,6 +90,6 @@ def _renamed(weights: Mapping[str, Tensor], names: Mapping[str, str]) -> dict[st
     return out
 
 
-def _of_gpt2(architectures: Sequence[Any]) -> list[Any]:
+def _of_gpt2(architectures: Sequence[object]) -> list[str]:
     """Names of classes, with GPT-2 instead of GPT."""
-    return [name.replace("OpenAIGPT", "GPT2") if isinstance(name, str) else name for name in architectures]
+    return [name.replace("OpenAIGPT", "GPT2") for name in architectures if isinstance(name, str)]

@@ -15,16 +15,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nlptools.configs.lora import LoRA
 from nlptools.errors import BundleError, display, shorten
 from nlptools.files import artifacts, atomic, hub_cache
+from nlptools.files.artifacts import JsonObject
 from nlptools.models import registry
 from nlptools.models.huggingface import adapter_settings
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from nlptools.models.contract import Configuration
 
 CONFIG, WEIGHTS = artifacts.ADAPTER, "adapter_model.safetensors"
 _PREFIX = "base_model.model."
@@ -50,7 +53,7 @@ class Adapter:
 # -- layout -----------------------------------------------------------------------------------------------------------
 
 
-def modules(arch: str, name: str, rows: int, config: Any) -> tuple[dict[str, int], bool]:
+def modules(arch: str, name: str, rows: int, config: Configuration) -> tuple[dict[str, int], bool]:
     """The modules of Hugging Face that the linear map `name` of an architecture stands for, with the rows of each, and whether
     they are stored transposed.
     """
@@ -66,15 +69,19 @@ def modules(arch: str, name: str, rows: int, config: Any) -> tuple[dict[str, int
 
 def is_whole(arch: str, name: str) -> bool:
     """Whether a weight, by our name, is trained and saved as a whole, as weights of heads and of the pooler before them are."""
-    has_heads = registry.find(arch).family in (registry.ENCODER, registry.TASK_DECODER)
-    return has_heads and (not name.startswith("encoder.") or name.startswith("encoder.pooler."))
+    return registry.with_heads(arch) == arch and (not name.startswith("encoder.") or name.startswith("encoder.pooler."))
 
 
 # -- writing ------------------------------------------------------------------------------------------------------------
 
 
 def save(
-    directory: Path, adapter: Adapter, arch: str, weights: Mapping[str, Tensor], sizes: Any, config: Mapping[str, Any]
+    directory: Path,
+    adapter: Adapter,
+    arch: str,
+    weights: Mapping[str, Tensor],
+    sizes: Configuration,
+    config: JsonObject,
 ) -> list[str]:
     """Write the adapters and heads among `weights`, by our names; returns the names of the files. `config`: the config.json."""
     from nlptools.models.huggingface import directories
@@ -100,7 +107,7 @@ def save(
         "target_modules": inner,
         "fan_in_fan_out": turned,
         "bias": "none",
-        "modules_to_save": _modules_to_save(whole, _prefix(config)) or None,
+        "modules_to_save": adapter_settings.modules_to_save(whole, _prefix(config)) or None,
         "use_rslora": False,
         "use_dora": False,
         "init_lora_weights": True,
@@ -110,7 +117,9 @@ def save(
     return [CONFIG, WEIGHTS]
 
 
-def _adapters(arch: str, weights: Mapping[str, Tensor], sizes: Any) -> tuple[dict[str, Tensor], list[str], bool]:
+def _adapters(
+    arch: str, weights: Mapping[str, Tensor], sizes: Configuration
+) -> tuple[dict[str, Tensor], list[str], bool]:
     """The matrices of all adapters under the names of PEFT, the modules that have them, as it selects them, and whether the
     base stores these transposed.
     """
@@ -138,13 +147,7 @@ def _adapters(arch: str, weights: Mapping[str, Tensor], sizes: Any) -> tuple[dic
     return out, targets, turned
 
 
-def _modules_to_save(names: Iterable[str], prefix: str) -> list[str]:
-    """The modules of transformers that weights belong to, without those that it does not know."""
-    modules = dict.fromkeys(name.removeprefix(prefix).split(".")[0] for name in names)
-    return [name for name in modules if name not in ("nlptools", "crf")]
-
-
-def _prefix(config: Mapping[str, Any]) -> str:
+def _prefix(config: JsonObject) -> str:
     """The prefix of the names of an encoder's weights in a model with heads and this config.json."""
     kind = str(config.get("model_type"))
     if kind in _GPTS:
@@ -162,7 +165,7 @@ def is_adapter(path: Path) -> bool:
     return (path / CONFIG).is_file()
 
 
-def read(path: Path) -> dict[str, Any]:
+def read(path: Path) -> JsonObject:
     """The content of adapter_config.json. Raises BundleError for other adapters than LoRA, and for variants of it."""
     data = artifacts.read_json(path / CONFIG)
     with _naming(path / CONFIG):
@@ -203,7 +206,7 @@ def home(path: Path, names: Iterable[str]) -> Path:
     return path if not is_adapter(path) or any((path / name).is_file() for name in names) else base_of(path)
 
 
-def read_config(path: Path) -> dict[str, Any]:
+def read_config(path: Path) -> JsonObject:
     """The config.json of a model directory; for adapters, of the base with the adapters. Raises BundleError."""
     place = home(path, ["config.json"])
     config = artifacts.read_json(place / "config.json")
@@ -255,7 +258,7 @@ def load_weights(path: Path) -> dict[str, Tensor]:
         return weights.with_heads(placed, encoder)
 
 
-def _untie(weights: _Weights, config: Mapping[str, Any]) -> tuple[str, str] | None:
+def _untie(weights: _Weights, config: JsonObject) -> tuple[str, str] | None:
     """The names of the embedding and of the output matrix among the weights of a base that ties them; None if it does not.
     Afterwards the output matrix is among them, as the same tensor.
     """

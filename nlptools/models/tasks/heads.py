@@ -28,7 +28,19 @@ BESIDE_HEADS = ("crf", *LAYER_HEADS)
 
 
 class ReadsRows(Protocol):
-    """How a model with heads of tasks turns rows of tokens into hidden states."""
+    """A model with heads of tasks that turns rows of tokens into hidden states, and these into the numbers of a head."""
+
+    @property
+    def config(self) -> Any:
+        """See `contract.Decoder`."""
+
+    @property
+    def causal(self) -> bool:
+        """See `TaskHeads`."""
+
+    @property
+    def family(self) -> str | None:
+        """See `TaskHeads`."""
 
     def states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Hidden:
         """The hidden states of all layers; see `contract.Encoder`."""
@@ -45,6 +57,15 @@ class ReadsRows(Protocol):
         self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], types: Tensor | None = None
     ) -> Tensor:
         """(B, D): the last hidden state of the token that represents each sequence, of sequences end to end."""
+
+    def of_rows(self, hidden: Tensor, mask: Tensor | None = None) -> Tensor:
+        """See `TaskHeads`."""
+
+    def put_together(self, states: Sequence[Tensor], which: Layers) -> Tensor:
+        """See `TaskHeads`."""
+
+    def task_logits(self, head: str, hidden: Tensor, spans: Tensor | None = None) -> Tensor:
+        """See `TaskHeads`."""
 
 
 class TaskHeads(nn.Module):

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from nlptools.errors import DataError, UsageError
+from nlptools.files.artifacts import JsonObject
 from nlptools.formats.examples import Question
 from nlptools.metrics import squad
 from nlptools.tasks.answer.features import NO, YES, AnswerFeatures
@@ -74,7 +75,7 @@ class AnswerRecord:
         """The answer; empty where `null_odds` exceed the threshold (inf: never)."""
         return self.yes_no or ("" if self.null_odds > threshold else self.best.text)
 
-    def nbest_json(self) -> list[dict[str, Any]]:
+    def nbest_json(self) -> list[JsonObject]:
         """The value in the official n-best file; the values in the other two are `text(threshold)` and `null_odds`."""
         return [dict(zip(Candidate._fields[:4], each)) for each in self.nbest]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
 
 from nlptools.configs.finetuning import Predict
 from nlptools.files import streams
@@ -23,7 +22,7 @@ def answer_files(
         OutputError: a file exists and `force` is not set, or cannot be created.
         StreamError: a write failed.
     """
-    values: tuple[tuple[str | None, Callable[[AnswerRecord], Any]], ...] = (
+    values: tuple[tuple[str | None, Callable[[AnswerRecord], object]], ...] = (
         (settings.predictions, task.text),
         (settings.nbest, AnswerRecord.nbest_json),
         (settings.null_odds, lambda record: record.null_odds),

@@ -28,12 +28,13 @@ from nlptools.batches.features import WEIGHT, Encoding, Features
 from nlptools.batches.windows import NO_TARGET
 from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.errors import DataError
+from nlptools.files.artifacts import JsonObject
 from nlptools.files.line_records import escape
 from nlptools.formats.examples import Question
 from nlptools.metrics import squad
 from nlptools.tasks.answer.decoding import AnswerRecord, answers, best_spans, gold, tune_threshold
 from nlptools.tasks.answer.features import AnswerFeatures, AnswerTargets, answer_features, answer_targets
-from nlptools.tasks.task import AUTO, Task, check_best, reading_options, saved_setting
+from nlptools.tasks.task import AUTO, TaskOf, check_best, reading_options, saved_setting
 
 _LENGTH = 384  # tokens of a window, unless --max-length says otherwise
 _MAX_QUESTION, _MAX_ANSWER = 64, 30  # pieces, as in BERT's script
@@ -50,7 +51,7 @@ class Answered(NamedTuple):
 
 
 @dataclass(frozen=True)
-class QuestionAnswering(Task):
+class QuestionAnswering(TaskOf[Question, Answered]):
     """See the module's docstring.
 
     Attributes:
@@ -152,7 +153,7 @@ class QuestionAnswering(Task):
         each = _losses(logits, place, start, end, *yes_no)
         return (each * weight).sum()
 
-    def decode(self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[Any]) -> list[Any]:
+    def decode(self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[Question]) -> list[Answered]:
         """The answer to each question: `Answered`."""
         windows: AnswerFeatures = features.more
         wanted = answer_targets(windows, examples) if self.measuring else None
@@ -202,7 +203,7 @@ class QuestionAnswering(Task):
     ) -> list[str]:
         return [escape(self.text(p.record)) for p in predictions]
 
-    def as_json(self, prediction: Answered, example: Question, settings: Predict) -> dict[str, Any]:
+    def as_json(self, prediction: Answered, example: Question, settings: Predict) -> JsonObject:
         record = prediction.record
         text = self.text(record)
         probability = next((c.probability for c in record.nbest if c.text == text), 0.0)
@@ -211,7 +212,7 @@ class QuestionAnswering(Task):
         values = {"id": record.id, "prediction": text, "probability": round(probability, 6)}
         return values if self.required else {**values, "null_odds": round(record.null_odds, 6)}
 
-    def own_settings(self) -> dict[str, Any]:
+    def own_settings(self) -> JsonObject:
         return {"stride": self.stride, "required": self.required}
 
 

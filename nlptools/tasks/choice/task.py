@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from torch import Tensor
@@ -18,13 +18,14 @@ from torch import Tensor
 from nlptools.batches.features import WEIGHT, Encoding, Features
 from nlptools.configs.finetuning import Predict
 from nlptools.errors import DataError
+from nlptools.files.artifacts import JsonObject
 from nlptools.formats.examples import Choice
 from nlptools.tasks.choice.features import choice_features
-from nlptools.tasks.task import Task, gold
+from nlptools.tasks.task import TaskOf, gold
 
 
 @dataclass(frozen=True)
-class MultipleChoice(Task):
+class MultipleChoice(TaskOf[Choice, np.ndarray]):
     """See the module's docstring."""
 
     bests: ClassVar[tuple[str, ...]] = ("loss", "accuracy")
@@ -64,7 +65,7 @@ class MultipleChoice(Task):
         total = logits.expand(len(logits), -1).masked_fill(~same, -math.inf).logsumexp(1)
         return ((total - logits) * weight).sum()
 
-    def decode(self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[Any]) -> list[Any]:
+    def decode(self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[Choice]) -> list[np.ndarray]:
         """(K,) the probability of each ending of each example."""
         assert features.examples is not None
         scores = np.split(np.array(outputs, np.float64), features.examples[1:-1])
@@ -91,7 +92,7 @@ class MultipleChoice(Task):
             lines.append("\t".join(f"{i}\t{p[i]:.4f}" for i in best))
         return lines
 
-    def as_json(self, prediction: np.ndarray, example: Choice, settings: Predict) -> dict[str, Any]:
+    def as_json(self, prediction: np.ndarray, example: Choice, settings: Predict) -> JsonObject:
         """The number of the best ending, from 0."""
         number = int(prediction.argmax())
         named = {} if example.id is None else {"id": example.id}

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nlptools import bundle
@@ -27,6 +27,7 @@ from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.configs.tasks.classify import class_weights
 from nlptools.configs.tasks.table import GLUE
 from nlptools.errors import DataError, UsageError, shown
+from nlptools.files.artifacts import JsonObject
 from nlptools.files.line_records import escape
 from nlptools.formats import values
 from nlptools.formats.examples import TextExample
@@ -35,11 +36,11 @@ from nlptools.formats.glue import find, glue_task, submission
 from nlptools.formats.texts import columns_with, header_with
 from nlptools.metrics import classification, correlation, glue
 from nlptools.tasks.classify import training_labels
-from nlptools.tasks.task import Task, check_best, gold, id2label, labels_of, listed, reading_options, saved_setting
+from nlptools.tasks.task import TaskOf, check_best, gold, id2label, labels_of, listed, reading_options, saved_setting
 
 
 @dataclass(frozen=True)
-class Classification(Task):
+class Classification(TaskOf[TextExample, Any]):
     """See the module's docstring.
 
     Attributes:
@@ -92,7 +93,7 @@ class Classification(Task):
         if settings.submission and not glue_name:
             raise UsageError("--submission: expected a model of --task glue/NAME")
         multi_label = problem == "multi_label_classification"
-        changes: dict[str, Any] = {"layout": GLUE + glue_name} if settings.submission else {}
+        changes: JsonObject = {"layout": GLUE + glue_name} if settings.submission else {}
         learned = training_labels.learned_columns(config)
         options = reading_options(
             files, labelled=False, multi_label=multi_label, texts=texts, learned=learned, **changes
@@ -202,9 +203,11 @@ class Classification(Task):
     # -- training -----------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def begin(self, model: Any) -> None:
-        if self.name == "regress" and model.sequence.output.bias is not None:
-            model.sequence.output.bias.fill_(self.mean)
+    def begin(self, model: nn.Module) -> None:
+        if self.name == "regress":
+            output = cast(nn.Linear, model.get_submodule("sequence.output"))
+            if output.bias is not None:
+                output.bias.fill_(self.mean)
 
     def loss(self, logits: Tensor, *targets: Tensor) -> Tensor:
         target, weight = targets
@@ -218,7 +221,7 @@ class Classification(Task):
 
     # -- prediction ---------------------------------------------------------------------------------------------------
 
-    def decode(self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[Any]) -> list[Any]:
+    def decode(self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[TextExample]) -> list[Any]:
         """The number (regress), or (K,) log-probabilities of the labels, normalized over all labels or each by itself."""
         if not outputs:
             return []
@@ -283,8 +286,8 @@ class Classification(Task):
             ["\t".join(map(escape, self.labels)), *lines] if settings.probabilities and self.labels and first else lines
         )
 
-    def as_json(self, prediction: Any, example: TextExample, settings: Predict) -> dict[str, Any]:
-        fields: dict[str, Any] = self._fields(prediction, settings)
+    def as_json(self, prediction: Any, example: TextExample, settings: Predict) -> JsonObject:
+        fields: JsonObject = self._fields(prediction, settings)
         if self.multi_label:
             best = self._best(prediction, settings)
             fields = {"prediction": [label for label, _ in best], "probability": [number for _, number in best]}
@@ -316,13 +319,13 @@ class Classification(Task):
             fields |= {f"prediction{end}": label, f"probability{end}": number}
         return fields
 
-    def label_settings(self) -> dict[str, Any]:
+    def label_settings(self) -> JsonObject:
         if self.name == "regress":
             return {**id2label(["LABEL_0"]), "problem_type": "regression"}
         problem = f"{'multi' if self.multi_label else 'single'}_label_classification"
         return {**id2label(self.labels), "problem_type": problem}
 
-    def own_settings(self) -> dict[str, Any]:
+    def own_settings(self) -> JsonObject:
         columns = {name: vars(self)[name] for name in training_labels.COLUMNS if self.text_column}
         return {"glue": self.glue, "texts": self.texts, **columns}
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from nlptools import messages
 from nlptools.errors import BundleError, DataError, display, shown
+from nlptools.files.artifacts import JsonObject
 from nlptools.formats import values
 from nlptools.formats.examples import Columns, TextExample
 from nlptools.formats.tables import COLUMN_NAMES
@@ -70,14 +70,17 @@ def _check_columns(counts: Counter[str], examples: Sequence[TextExample]) -> Non
         messages.warn(f"{first.place}: the label {shown(label)} occurs once: --header, if this line names the columns")
 
 
-def columns_settings(read: Columns | None) -> dict[str, Any]:
+def columns_settings(read: Columns | None) -> JsonObject:
     """Columns as config.json has them; nothing for files without columns."""
     return {} if read is None else dict(zip(COLUMNS, (read.texts, read.label, read.width, read.delimiter)))
 
 
-def learned_columns(config: Any) -> Columns | None:
+def learned_columns(config: JsonObject) -> Columns | None:
     """The columns that the training data had, None if config.json does not say. Raises BundleError."""
-    names, label, width, delimiter = (saved_setting(config, *each) for each in zip(COLUMNS, ([], "", 0, "")))
+    of_texts, of_label, of_width, of_delimiter = COLUMNS
+    names: list[str] = saved_setting(config, of_texts, [])
+    label, width = saved_setting(config, of_label, ""), saved_setting(config, of_width, 0)
+    delimiter = saved_setting(config, of_delimiter, "")
     numbers = [*names, *([label] if label else [])]
     if not all(isinstance(name, str) for name in names) or not 0 <= width < 1 << 20 or len(delimiter) > 1:
         raise BundleError(f'config.json: "nlptools", "task": text_column is {names!r:.80}, expected names')

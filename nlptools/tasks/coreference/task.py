@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,16 +19,17 @@ from torch.nn import functional as F
 from nlptools.batches.features import WEIGHT, Encoding, Features
 from nlptools.configs.finetuning import Predict
 from nlptools.errors import DataError
+from nlptools.files.artifacts import JsonObject
 from nlptools.formats.examples import Coreference
 from nlptools.formats.gap import LABELS, predictions_line
 from nlptools.tasks.coreference.features import coreference_features
-from nlptools.tasks.task import Task, gold
+from nlptools.tasks.task import TaskOf, gold
 
 _MASCULINE, _FEMININE = ("he", "his", "him"), ("she", "her", "hers")
 
 
 @dataclass(frozen=True)
-class PronounResolution(Task):
+class PronounResolution(TaskOf[Coreference, np.ndarray]):
     """See the module's docstring."""
 
     @property
@@ -59,7 +59,9 @@ class PronounResolution(Task):
         label, weight = targets
         return (F.cross_entropy(logits, label, reduction="none") * weight).sum()
 
-    def decode(self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[Any]) -> list[Any]:
+    def decode(
+        self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[Coreference]
+    ) -> list[np.ndarray]:
         """(3,) log-probabilities of A, B and neither, of each example."""
         if not outputs:
             return []
@@ -88,7 +90,7 @@ class PronounResolution(Task):
             return [predictions_line(e.id, _label(p)) for p, e in zip(predictions, examples, strict=True)]
         return ["\t".join((_label(p), *(f"{probability:.4f}" for probability in np.exp(p)))) for p in predictions]
 
-    def as_json(self, prediction: np.ndarray, example: Coreference, settings: Predict) -> dict[str, Any]:
+    def as_json(self, prediction: np.ndarray, example: Coreference, settings: Predict) -> JsonObject:
         probabilities = {label: round(float(p), 6) for label, p in zip(LABELS, np.exp(prediction), strict=True)}
         return {"id": example.id, "prediction": _label(prediction), "probabilities": probabilities}
 

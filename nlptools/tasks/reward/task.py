@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from torch import Tensor
@@ -21,15 +21,16 @@ from nlptools import bundle
 from nlptools.batches.conversations import judged_texts
 from nlptools.batches.features import WEIGHT, Encoding, Features
 from nlptools.configs.finetuning import Files, Predict
+from nlptools.files.artifacts import JsonObject
 from nlptools.formats.examples import Choice, Ranking
 from nlptools.tasks.choice.features import choice_features
-from nlptools.tasks.task import Task, id2label, reading_options, saved_setting
+from nlptools.tasks.task import TaskOf, id2label, reading_options, saved_setting
 
 _BINS = 10  # of probabilities, for the calibration
 
 
 @dataclass(frozen=True)
-class RewardTask(Task):
+class RewardTask(TaskOf[Ranking, np.ndarray]):
     """See the module's docstring.
 
     Attributes:
@@ -89,7 +90,9 @@ class RewardTask(Task):
         losses = -F.logsigmoid(logits - logits.squeeze(1) - margin[:, None])
         return (losses * pairs * of_example[:, None]).sum()
 
-    def decode(self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[Any]) -> list[Any]:
+    def decode(
+        self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[Ranking]
+    ) -> list[np.ndarray]:
         """(K,) the reward of each response of each example."""
         assert features.examples is not None
         return np.split(np.array(outputs, np.float64).reshape(-1) - self.best_reward, features.examples[1:-1])
@@ -121,10 +124,10 @@ class RewardTask(Task):
         """The rewards of the responses of each example, between tabs."""
         return ["\t".join(f"{reward:.6g}" for reward in p) for p in predictions]
 
-    def as_json(self, prediction: np.ndarray, example: Ranking, settings: Predict) -> dict[str, Any]:
+    def as_json(self, prediction: np.ndarray, example: Ranking, settings: Predict) -> JsonObject:
         return {"rewards": [round(float(reward), 6) for reward in prediction]}
 
-    def label_settings(self) -> dict[str, Any]:
+    def label_settings(self) -> JsonObject:
         return {**id2label(["LABEL_0"]), "problem_type": "regression"}
 
 

@@ -19,11 +19,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain, compress, pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nlptools import bundle, messages
@@ -34,6 +34,7 @@ from nlptools.batches.windows import NO_TARGET
 from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.errors import BundleError, DataError, UsageError, display, shown
 from nlptools.files import streams
+from nlptools.files.artifacts import JsonObject
 from nlptools.formats import tag_schemes
 from nlptools.formats.conll import split_tabs
 from nlptools.formats.examples import PredicateSentence
@@ -42,12 +43,13 @@ from nlptools.formats.reading_options import TagColumns, at_spaces
 from nlptools.layers.crf import Crf
 from nlptools.metrics import spans
 from nlptools.metrics.tags import tagging_accuracy
+from nlptools.models.tasks.heads import TaskHeads
 from nlptools.tasks.tag import output
 from nlptools.tasks.tag.decoding import TagTransitions, best_tags, constraints
 from nlptools.tasks.tag.features import WordFeatures, number_labels, word_features
 from nlptools.tasks.task import (
     AUTO,
-    Task,
+    TaskOf,
     check_best,
     gold,
     id2label,
@@ -73,7 +75,7 @@ class Tagged(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Tagging(Task):
+class Tagging(TaskOf[Any, Tagged]):
     """See the module's docstring.
 
     Attributes:
@@ -130,7 +132,7 @@ class Tagging(Task):
         labels, columns = labels_of(loaded.config, model.num_labels), saved_setting(loaded.config, "columns", 0)
         reads = {"role_spans": role_spans, "words_of": _SPLITS[settings.split]}
         options = reading_options(files, labelled=False, tagged=TagColumns(columns, frozenset(labels)), **reads)
-        learned = {"labels": labels, "scheme": scheme, "written": written, "columns": columns}
+        learned: JsonObject = {"labels": labels, "scheme": scheme, "written": written, "columns": columns}
         task = cls(name, options, given=given, crf="crf" in model.heads, **learned)
         with _fault_of(loaded) if saved or given == AUTO else nullcontext():
             task._allowed()  # raises where the labels are not of the scheme
@@ -148,8 +150,8 @@ class Tagging(Task):
     def extra_heads(self) -> tuple[str, ...]:
         return ("crf",) if self.crf else ()
 
-    def layers_of(self, model: Any) -> dict[str, Any]:
-        return {"crf": model.crf} if self.crf else {}
+    def layers_of(self, model: TaskHeads) -> dict[str, nn.Module]:
+        return {} if model.crf is None else {"crf": model.crf}
 
     @property
     def num_labels(self) -> int:
@@ -250,10 +252,10 @@ class Tagging(Task):
 
     # -- training -----------------------------------------------------------------------------------------------------
 
-    def begin(self, model: Any) -> None:
+    def begin(self, model: nn.Module) -> None:
         allowed = self._allowed()
         if self.crf and allowed is not None:
-            model.crf.restrict(*(torch.from_numpy(part) for part in allowed))
+            cast(Crf, model.get_submodule("crf")).restrict(*(torch.from_numpy(part) for part in allowed))
 
     def _allowed(self) -> TagTransitions | None:
         """Which tags may follow which; None: any."""
@@ -332,14 +334,16 @@ class Tagging(Task):
         converted = [tag_schemes.convert(p.tags, self.scheme, self.written) for p in predictions]
         return output.tags(examples, converted, settings.columns)
 
-    def lines(self, predictions: Sequence[Any], examples: Sequence[Any], settings: Predict, first: bool) -> list[str]:
+    def lines(
+        self, predictions: Sequence[Tagged], examples: Sequence[Any], settings: Predict, first: bool
+    ) -> list[str]:
         """See `Task`. An example without words holds the lines after the last sentence of a file, unless each line is one."""
         if settings.to != "text":
             kept = [bool(e.words) or e.layout == "lines" for e in examples]
             predictions, examples = list(compress(predictions, kept)), list(compress(examples, kept))
         return super().lines(predictions, examples, settings, first)
 
-    def as_json(self, prediction: Tagged, example: Any, settings: Predict) -> dict[str, Any]:
+    def as_json(self, prediction: Tagged, example: Any, settings: Predict) -> JsonObject:
         tags = tag_schemes.convert(prediction.tags, self.scheme, self.written)
         if settings.to == "entities":
             mended = tag_schemes.mend(tags, self.written)
@@ -347,10 +351,10 @@ class Tagging(Task):
         predicate = {"predicate": example.predicate} if self.name == "roles" else {}
         return {"words": list(example.words), **predicate, "roles" if self.name == "roles" else "tags": tags}
 
-    def label_settings(self) -> dict[str, Any]:
+    def label_settings(self) -> JsonObject:
         return id2label(self.labels)
 
-    def own_settings(self) -> dict[str, Any]:
+    def own_settings(self) -> JsonObject:
         roles = {"role_spans": self.options.role_spans} if self.name == "roles" else {}
         return {"scheme": self.written, "columns": self.columns, **roles}
 
