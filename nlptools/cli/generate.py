@@ -70,33 +70,49 @@ def command(
     how: dict[str, Any] = {"append": files.skip_done, "layout": "jsonl" if files.json else "text"}
     files = replace(files, layout=_layout(names, files.layout))
     with streams.LineWriter(lines.output, force=lines.force, line_buffered=lines.line_buffered, **how) as out:
+        from nlptools.inference import loading, uses
         from nlptools.inference.generation import folder_settings
-        from nlptools.inference.language_model import TextLanguageModel
-        from nlptools.inference.loading import load
 
-        settings, errors = replace(generate, quantize=None), common.encoding_errors
-        loaded = load(model, *more, compute=compute, settings=settings, errors=errors)
+        errors = common.encoding_errors
+        found = loading.source(model, *more, use=uses.GENERATE, errors=errors)
         blocks = line_ranges.lines_from(_texts(names, files, errors), first, end)
-        folder_settings.note(loaded.bundle, generate)
-        if isinstance(loaded, TextLanguageModel):
+        if found.serves(uses.CONTINUE):
+            loaded = found.put_to(uses.CONTINUE, found.asked(compute))
+            folder_settings.note(loaded.bundle, generate)
             translate.refuse()
             size = 1 if lines.line_buffered or files.stream else generate.window
             batches = _batches(blocks, _reader(loaded, files.chat or model, generate, files), size)
             for number, requests in batches if generate.quantize is None else _quantizing(loaded, batches):
                 _continue(loaded, requests, files, compute.seed, number, out)
             return
+        translator = found.put_to(uses.TRANSLATE, found.asked(compute))
+        folder_settings.note(translator.bundle, generate)
         _refuse(generate)
         translate.check_stream(files.stream)
-        size = 1 if lines.line_buffered else translate.window
-        key = "target" if translate.score_target else "source"
-        check = partial(loaded.check_source, options=translate) if generate.strict else None
-        items = partial(_items, json_input=files.json_input, key=key, check=check)
-        for number, batch in _batches(blocks, items, size):
-            if translate.score_target:
-                _score(loaded, batch, generate, translate, files.json, out)
-            else:
-                _translate(loaded, batch, generate, translate, files.json, compute.seed, number, out)
-        loaded.unknown.report()
+        _translate_all(translator, blocks, generate, translate, files, lines, compute.seed, out)
+
+
+def _translate_all(
+    translator: Translator,
+    blocks: Iterator[tuple[int, LineBlock]],
+    generate: Generate,
+    translate: Translate,
+    files: PromptFiles,
+    lines: LineOutput,
+    seed: int,
+    out: LineWriter,
+) -> None:
+    """Write the translation of each source, or the score of each target."""
+    size = 1 if lines.line_buffered else translate.window
+    key = "target" if translate.score_target else "source"
+    check = partial(translator.check_source, options=translate) if generate.strict else None
+    items = partial(_items, json_input=files.json_input, key=key, check=check)
+    for number, batch in _batches(blocks, items, size):
+        if translate.score_target:
+            _score(translator, batch, generate, translate, files.json, out)
+        else:
+            _translate(translator, batch, generate, translate, files.json, seed, number, out)
+    translator.unknown.report()
 
 
 def _check(generate: Generate, translate: Translate, files: PromptFiles) -> None:
@@ -305,7 +321,8 @@ def _continue(
         elif "custom_id" in asked.record:
             written.append(_json_line(batch_line(line, number, outputs)))
         else:
-            written.append(_json_line(_answered(asked.record, "continuations", outputs[0], asked.settings.logprobs)))
+            objects = [each.fields(asked.settings.logprobs) for each in outputs[0]]
+            written.append(_json_line({**asked.record, "continuations": objects}))
     out.write_lines(written)
 
 
@@ -327,8 +344,8 @@ def _translate(
     sources = [item["source"] for item in items]
     rows = loaded.translate_batch(sources, generate, translate, seed=seed, first=first, prefixes=prefixes)
     if json:
-        answered = (_answered(i, "translations", row, generate.logprobs) for i, row in zip(items, rows, strict=True))
-        out.write_lines(map(_json_line, answered))
+        objects = [[each.fields(generate.logprobs) for each in row] for row in rows]
+        out.write_lines(_json_line({**item, "translations": row}) for item, row in zip(items, objects, strict=True))
         return
     texts = ([escape(t.text) + _pharaoh(t.alignment) for t in row] for row in rows)
     out.write_lines(
@@ -359,25 +376,6 @@ def _score(
 
 def _pharaoh(alignment: list[tuple[int, int]] | None) -> str:
     return "" if alignment is None else "\t" + " ".join(f"{source}-{target}" for source, target in alignment)
-
-
-def _answered(item: dict[str, Any], key: str, outputs: list[Any], logprobs: bool) -> dict[str, Any]:
-    """An item with the outputs for it under `key`."""
-    return {**item, key: [_plain(output, logprobs) for output in outputs]}
-
-
-def _plain(result: Any, logprobs: bool) -> dict[str, Any]:
-    """The JSON object of a continuation or translation."""
-    row: dict[str, Any] = {"text": result.text, "finish": result.finish}
-    if getattr(result, "score", None) is not None:
-        row["score"] = result.score
-    if logprobs:
-        row.update(tokens=result.tokens, logprobs=result.logprobs)
-    if logprobs and getattr(result, "top", None):
-        row["top_logprobs"] = result.top
-    if getattr(result, "alignment", None) is not None:
-        row["alignment"] = result.alignment
-    return row
 
 
 def _json_line(row: dict[str, Any]) -> str:

@@ -59,6 +59,10 @@ class Source:
         """Whether the model can be used so."""
         return use in uses.TABLE[self.family].served
 
+    def asked(self, compute: Compute) -> Asked[Any]:
+        """The arguments to put the model to a use without settings."""
+        return Asked(self.path, None, compute, self.weights)
+
     def check(self, use: Use[Any]) -> None:
         """Raise UsageError, which names the commands that take such a model, unless it can be used so."""
         uses.serving(self.family, use, self.path)

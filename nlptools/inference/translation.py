@@ -41,6 +41,15 @@ class Translated:
     )  # natural logs, with the end token; empty without `Generate.logprobs`
     alignment: list[tuple[int, int]] | None = None  # (source token, output token), from 0
 
+    def fields(self, logprobs: bool) -> dict[str, object]:
+        """The keys and values for JSON, with those of tokens if `logprobs`."""
+        values: dict[str, object] = {"text": self.text, "finish": self.finish}
+        if self.score is not None:
+            values["score"] = self.score
+        if logprobs:
+            values |= {"tokens": self.tokens, "logprobs": self.logprobs}
+        return values if self.alignment is None else {**values, "alignment": self.alignment}
+
 
 class Translator:
     """See the module's docstring; `nlptools.load` makes it."""

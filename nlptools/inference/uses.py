@@ -111,11 +111,12 @@ class Use(Generic[U]):
     suggested: bool = True
 
 
+# GENERATE is CONTINUE prompts or TRANSLATE sources
 SCORE: Use[Scores] = Use("score")
 CHOOSE: Use[TextLanguageModel] = Use("score --choices", suggested=False)
 MASKED: Use[Scores] = Use("score --masked")
 GENERATE: Use[TextLanguageModel | Translator] = Use("generate")
-TARGETS: Use[Translator] = Use("generate --score-target")
+TRANSLATE: Use[Translator] = Use("generate", suggested=False)
 CONTINUE: Use[TextLanguageModel] = Use("chat and serve", suggested=False)
 EMBED: Use[Embeds] = Use("embed")
 PREDICT: Use[Predicts] = Use("predict")
@@ -178,7 +179,7 @@ TABLE: Mapping[str, Uses] = {
         "an encoder-decoder",
         GENERATE,
         {
-            **dict.fromkeys((GENERATE, TARGETS), "translation:Translator.opened"),
+            **dict.fromkeys((GENERATE, TRANSLATE), "translation:Translator.opened"),
             PREDICT: "prediction:PairPredictor.opened",
         },
         together=True,

@@ -63,7 +63,7 @@ class Service:
             if settings.quantize is not None:
                 raise UsageError("--quantize int8 needs a neural language model, and no mixture")
             return cls(name, None, found.put_to(uses.EMBED, Asked(path, Embed(), compute)))
-        model = found.put_to(uses.CONTINUE, Asked(path, Generate(), compute))
+        model = found.put_to(uses.CONTINUE, found.asked(compute))
         if settings.quantize is not None:
             quantize(model)
         folder_settings.note(model.bundle, Generate(), flags=False)

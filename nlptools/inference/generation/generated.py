@@ -30,6 +30,13 @@ class Generated:
     pieces: list[Piece] = field(default_factory=list)
     prompt: list[Piece] = field(default_factory=list)
 
+    def fields(self, logprobs: bool) -> dict[str, object]:
+        """The keys and values for JSON, with those of tokens if `logprobs`."""
+        values: dict[str, object] = {"text": self.text, "finish": self.finish}
+        if logprobs:
+            values |= {"tokens": self.tokens, "logprobs": self.logprobs}
+        return {**values, "top_logprobs": self.top} if logprobs and self.top else values
+
 
 def as_text(
     new: Continuation,
