@@ -1,1 +1,1 @@
-"""Published file layouts, one reader each, for training and evaluation alike."""
+"""Readers of published file layouts, one for each, for training and evaluation."""

@@ -1,17 +1,16 @@
-"""Files of contexts with several endings, one of which is right: the task choice.
+"""Multiple choice: files of contexts with several endings, for the task choice.
 
-Zellers et al. 2018, SWAG (D18-1009), and 2019, HellaSwag (P19-1472). Layouts:
-    csv     SWAG's CSV: columns `sent1`, `sent2`, `ending0` to `ending3`, and `label` or `gold` where it
-            is known
-    jsonl   an object per line with the same keys; or `ctx`, `endings` and `label` (HellaSwag); or `context` and
-            `endings` or `choices`; or `prompt`, `choices` and `answer`, as `nlptools prompt` writes them
-    tsv     a table with such columns between tabs
-    parquet a table of Parquet with such columns
-Warstadt et al. 2020, BLiMP (2020.tacl-1.25), minimal pairs: `sentence_good` and `sentence_bad`, without a context, or other
-names in `PAIRS`; and tables of two columns without names, the right sentence first.
-With `sent2`, the context is `sent1` and each ending is `sent2`, a space, and the ending, as in SWAG's own baselines and all
-later ones. A label is the number of an ending, from 0, as number or text; -1, null and nothing mean no label. An `answer` may
-also be the text of an ending.
+SWAG (Zellers et al. 2018, D18-1009), HellaSwag (Zellers et al. 2019, P19-1472). Layouts:
+    csv     SWAG's CSV: columns `sent1`, `sent2`, `ending0` to `ending3`, and `label` or `gold` if known
+    jsonl   an object per line with these keys; or `ctx`, `endings` and `label` (HellaSwag); or `context` and `endings` or
+            `choices`; or `prompt`, `choices` and `answer`, as `nlptools prompt` writes them
+    tsv     the same columns between tabs
+    parquet the same columns
+Minimal pairs (BLiMP, Warstadt et al. 2020, 2020.tacl-1.25) have `sentence_good` and `sentence_bad`, or other names in `PAIRS`,
+and no context; tables of two columns without names have the good sentence first.
+With `sent2`, the context is `sent1` and each ending is `sent2`, a space, and the ending, as in the baselines of SWAG. A label
+is the number of an ending, from 0, as number or text; -1, null or nothing mean that it is unknown. An `answer` may also be the
+text of an ending.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ PAIRS = (  # columns of minimal pairs, the right one first
     ("acceptable", "unacceptable"),
     ("correct", "incorrect"),
 )
-_OF_PROMPT = ("answer", "label", "gold")  # beside a prompt, a label may be that of the record it was written from
+_OF_PROMPT = ("answer", "label", "gold")  # with a prompt, `label` may come from another task
 _IDS = ("id", "ind", "idx", "fold-ind", "")  # the first column of SWAG's CSV has no name
 _HINT = "expected sent1, sent2, ending0, ending1, ...; context and a list endings; or sentence_good and sentence_bad"
 
@@ -57,7 +56,7 @@ def read_choices(path: str, options: Options, errors: str = "strict") -> Iterato
 
 
 def read_records(path: str, options: Options, errors: str = "strict") -> Iterator[tuple[Mapping[str, Json], Choice]]:
-    """The records of a file as they are, and their examples. Raises as `read_choices`."""
+    """The unchanged records of a file, and their examples. Raises as `read_choices`."""
     layout = layout_of("choice", path, options.layout, options.delimiter)
     lines = InputLines(path, errors)
     unnamed = _holds_pairs(lines, layout, options.delimiter)

@@ -1,20 +1,19 @@
 """Sentences in columns: the files of the CoNLL shared tasks, and CoNLL-U.
 
 Tjong Kim Sang & Buchholz 2000, W00-0726; https://universaldependencies.org/format.html. One word per line, a blank line
-after each sentence, tags in some of the columns. A line whose first column is `-X-` also ends a sentence, as for conlleval.
+after each sentence, tags in some of the columns. A line with `-X-` in the first column also ends a sentence, as in conlleval.
 `token_lines.sentences` reads the lines of all layouts. Training and evaluation differ in two rules:
-    columns       training (`read_columns`): between tabs if the line has one, since a word may hold spaces; evaluation
-                  (`metrics.tags.read_tags`): between any spaces and tabs, since gold and predicted columns are often
-                  pasted together with either
-    `-DOCSTART-`  training: ends a sentence and is no word; evaluation: a token like any other, as conlleval counts it,
-                  unless the user asks to skip it
+    columns       training (`read_columns`): tabs separate the columns of a line that has a tab, since a word may contain
+                  spaces; evaluation (`metrics.tags.read_tags`): spaces and tabs do, since users join gold and predicted
+                  columns with either
+    `-DOCSTART-`  training: ends a sentence and is no word; evaluation: a token, as in conlleval, unless the user skips it
 Layouts of `read_columns`:
     conll   columns as above
     conllu  ten or more columns between tabs; comments, multiword tokens and empty nodes (`1-2`, `1.1`) are no words
     lines   a sentence per line, words between spaces, no tags
-`.conllu` files are conllu, `.conll` files and all files to learn from conll, unless `Options.layout` names a layout. Of other
-files to predict, `tag_layouts` recognizes the layout.
-`read_columns` keeps every line as it stands, so that `with_tags` returns the file with a column of predictions added.
+Without `Options.layout`, `.conllu` files are conllu, and `.conll` files and all training files are conll. `tag_layouts`
+recognizes the layout of other files to predict.
+`read_columns` keeps every line unchanged, so that `with_tags` returns the file with an additional column of predictions.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def read_columns(path: str, options: Options, errors: str = "strict") -> Iterato
 
 
 def split_tabs(line: str) -> list[str]:
-    """The columns of a line: between tabs if it has any, so that a word may hold spaces; else between spaces."""
+    """The columns of a line: between tabs if it has any, so that a word may contain spaces; else between spaces."""
     if "\t" in line:
         stripped = line.rstrip("\t ")
         return stripped.split("\t") if stripped else []
@@ -109,11 +108,11 @@ class _Columns:
         return True
 
     def _check(self, number: int, fields: list[str], width: int) -> None:
-        """The number of columns is as expected; the first token tells which column is which."""
+        """Check the number of columns; the first token determines the columns of words and tags."""
         if not width:
             self._begin(number, fields)
         elif not self.universal:
-            cure = "each word of a file has the same columns; a blank line stands between sentences"
+            cure = "all words of a file have the same columns, and a blank line separates sentences"
             raise self.lines.refuse(number, f"{messages.counted(len(fields), 'column')}, expected {width}", cure)
         if self.universal and len(fields) < len(CONLLU):
             raise self.lines.refuse(
@@ -162,10 +161,10 @@ def _one_line_each(lines: InputLines, options: Options) -> Iterator[TaggedSenten
 
 
 def with_tags(sentence: TaggedSentence, tags: Sequence[str], universal: bool | None = None) -> list[str]:
-    """The lines of a sentence as they stood, with a last column of `tags` (W,).
+    """The unchanged lines of a sentence, with `tags` (W,) as an additional last column.
 
-    `-DOCSTART-` and `-X-` get an O, multiword tokens and empty nodes of CoNLL-U a `_`, blank lines and comments nothing.
-    If the gold tags are in the last column, the last two columns are then gold and predicted tags, as conlleval expects.
+    The tag of `-DOCSTART-` and `-X-` is O, the tag of multiword tokens and empty nodes of CoNLL-U is `_`; blank lines and
+    comments have none. If the last column of the file has the gold tags, the output suits conlleval.
 
     Args:
         universal: the rows are CoNLL-U; None: if the first word is numbered 1 and has ten columns between tabs.

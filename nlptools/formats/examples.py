@@ -1,8 +1,7 @@
-"""The examples of each task, as readers return and writers take them.
+"""The examples of each task, which readers return and writers take.
 
-Every example has its `Place`, so that a later error (a label that training never saw, a text that is cut) can still name
-file and line. Gold labels are None where the file has none, as in a test set: examples for prediction and for training
-have the same type.
+Every example has a `Place`, so that later errors (an unknown label, a truncated text) name file and line. A gold label is
+None if the file has none, as in a test set: examples for training and for prediction have the same type.
 Offsets count characters (Unicode code points) of a text from 0; token numbers count words from 0.
 """
 
@@ -40,8 +39,8 @@ class Columns:
 
     Attributes:
         texts: names in the header, keys of objects, or numbers from 1.
-        label: the same of the label; "" if there is none.
-        width: how many columns the first line has, if they have no names; else 0.
+        label: the name, key or number of the label; "": none.
+        width: number of columns of the first line, if they have no names; else 0.
         delimiter: of CSV; "" for other layouts.
     """
 
@@ -82,11 +81,11 @@ class TaggedSentence:
     """W words and their tags.
 
     Attributes:
-        words: (W,). Empty in one case: when reading without labels, blank lines and comments at the end of a file, after
-            the last sentence, are a last example without words, so that they can be written back.
+        words: (W,). Empty for the blank lines and comments after the last sentence: without labels, these are a last
+            example, so that they can be written back.
         tags: (W,), or None if the file has none.
-        rows: all lines from the end of the sentence before to the blank line after this one, inclusive: the rows of
-            all examples of a file, one after the other, are the file.
+        rows: all lines from the end of the previous sentence to the blank line after this one, inclusive: the rows of
+            all examples, concatenated, are the file.
         scheme: of the tags in the file, None if unknown.
         layout: of the file: conll, conllu or lines.
     """
@@ -118,9 +117,9 @@ class Question:
 
     Attributes:
         answers: the spans of the context that answer it; empty if it has no answer or the file has none.
-        impossible: whether the context does not answer it; None if the file does not say (version 1.1, test sets).
-        yes_no: "yes" or "no" if that is the answer (with or without a span that says so), "none" if the file says that it
-            is neither, None if the file does not say.
+        impossible: whether the context has no answer; None if unknown (version 1.1, test sets).
+        yes_no: the answer "yes" or "no" (with or without a span that supports it), "none" if the answer is neither, None if
+            unknown.
     """
 
     id: str
@@ -139,7 +138,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Choice:
-    """A context and several endings, one of which continues it.
+    """A context and several endings; one is the right continuation.
 
     Attributes:
         endings: two or more; their common beginning (`sent2` of SWAG) is part of each.
@@ -229,8 +228,8 @@ class Demonstration:
     """A prompt and the answer to it, or a conversation with several answers.
 
     Attributes:
-        learned: number of the first turn that may be an answer; from there on, plain texts and the turns of the assistant
-            are answers.
+        learned: number of the first turn that may be an answer; from this turn on, plain texts and turns of the assistant are
+            answers.
     """
 
     turns: Turns
@@ -240,12 +239,12 @@ class Demonstration:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Responses to a prompt, the best first if they are read as labelled, else as in the file.
+    """Responses to a prompt: the best first if read with labels, else in the order of the file.
 
     Attributes:
         responses: one or more; each begins with the white space that separates it from the prompt, if any.
         ranks: of each response, lower is better, equal ones are ties. Empty if the file has none.
-        margin: by how much the reward of a response should at least exceed that of a worse one.
+        margin: minimum difference between the rewards of a response and of a worse one.
     """
 
     prompt: Turns

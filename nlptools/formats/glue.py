@@ -1,4 +1,4 @@
-"""The tasks of the GLUE benchmark: their files, labels and metrics, and the file that its server takes.
+"""The tasks of the GLUE benchmark: files, labels, metrics, and submissions to its server.
 
 Wang et al. 2018, "GLUE: a multi-task benchmark and analysis platform for natural language understanding" (W18-5446), table
 1; https://gluebenchmark.com. Files are tab-separated without quoting: quotes are text. All have a header except CoLA's
@@ -35,8 +35,8 @@ class GlueTask:
         label: name of the label column; "" if no file has one.
         metrics: names in `nlptools evaluate`; with two, the score of the task is their mean.
         labels: as published, in the order of their numbers; none for STS-B.
-        words: what labels published as numbers mean, in the same order.
-        submission: name of the file that the server takes.
+        words: names of labels that are published as numbers, in the same order.
+        submission: name of the file for the server.
         folder: the folder of the files in the published archive.
         files: by split, the names of the files.
         id: name of the column in the test file that the submission repeats.
@@ -125,7 +125,7 @@ def _plain(name: str) -> str:
 
 
 def submission(name: str, predictions: Iterable[tuple[str | None, str | float]]) -> Iterator[str]:
-    """The lines of the file that the server takes, from the id and the prediction of each test example, in order.
+    """The lines of the file for the server, from the id and the prediction of each test example, in order.
 
     An example without id is numbered from 0, as in the published test files. Labels that are published as numbers may be
     given as words (`equivalent`); STS-B's numbers are clipped to 0 to 5 and written with three decimals.

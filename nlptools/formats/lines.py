@@ -1,4 +1,4 @@
-"""Numbered lines of one file of examples, with a look at the first, and columns by name or number.
+"""Numbered lines of one file of examples, which readers may look at in advance, and columns by name or number.
 
 Published files are read unchanged: quotes and backslashes are text, tabs separate fields, nothing is escaped.
 """
@@ -49,7 +49,7 @@ class InputLines:
             yield block
 
     def ahead(self) -> Iterator[tuple[int, str]]:
-        """Number and text of each line, before iteration, which begins at the first line all the same."""
+        """Number and text of each line in advance; iteration still begins at the first line."""
         for block in self._looked_at():
             for number, line in enumerate(block.lines, block.start):
                 yield number, _ESCAPED.sub("\ufffd", line.removesuffix("\r"))
@@ -59,7 +59,7 @@ class InputLines:
         return next((line for _, line in self.ahead()), None)
 
     def refuse_old_mac(self) -> None:
-        """Raise DataError for a table whose lines end at carriage returns alone: one long line to us."""
+        """Raise DataError for a table with carriage returns as line ends, which reads as one long line."""
         block = next(self._looked_at(), None)
         rows = block.lines[0].rstrip("\r").split("\r") if block and len(block.lines) == 1 else []
         if len(rows) > 1 and len({row.count("\t") for row in rows}) == 1 and "\t" in rows[0]:
@@ -90,7 +90,7 @@ class InputLines:
         self.note_skipped(skipped)
 
     def note_skipped(self, count: int) -> None:
-        """Say how many empty lines were skipped, if any."""
+        """Report the number of skipped empty lines, if any."""
         if count:
             messages.note(f"{display(self.path)}: skipped {messages.counted(count, 'empty line')}")
 
@@ -116,14 +116,12 @@ def header_names(fields: Sequence[str], path: str, line: int = 1) -> list[str]:
     names = [name.strip() for name in fields]
     twice = next((name for name in names if name and names.count(name) > 1), None)
     if twice is not None:
-        raise DataError(
-            f"two columns have the name {shown(twice)}", path=path, line=line, hint="give each column a name of its own"
-        )
+        raise DataError(f"two columns have the name {shown(twice)}", path=path, line=line, hint="rename one of them")
     return names
 
 
 def delimiter_hint(fields: Sequence[str], delimiter: str) -> str | None:
-    """What to do if the one field of a line of CSV has other delimiters in it; None if nothing is odd."""
+    """The cure for a line of CSV with a single field that contains another delimiter; None if it contains none."""
     if len(fields) != 1 or not delimiter:
         return None
     others = {
@@ -159,8 +157,8 @@ def column_number(column: str, header: Sequence[str], width: int, path: str) -> 
     """The place, from 0, of `column` (a name in `header`, or a number from 1, -1 the last) in lines of `width` fields.
 
     Raises:
-        DataError: there is no such column in the file, or there are two whose names differ in case only.
-        UsageError: 0.
+        DataError: the file has no such column, or two names that differ in case only.
+        UsageError: the number 0.
     """
     names = [name.strip() for name in header]
     if column in names:
@@ -168,7 +166,7 @@ def column_number(column: str, header: Sequence[str], width: int, path: str) -> 
     lowered = [name.lower() for name in names]
     if lowered.count(column.lower()) > 1:
         message = f"several columns are called {column!r}, in upper or lower case"
-        raise DataError(message, path=path, line=1, hint="write the name as it is in the first line")
+        raise DataError(message, path=path, line=1, hint="write the name exactly as in the first line")
     if column.lower() in lowered:
         return lowered.index(column.lower())
     if re.fullmatch(r"-?[0-9]{1,9}", column):

@@ -1,15 +1,15 @@
-"""Files of demonstrations and preferences: objects with prompts and responses, read alike for every task that aligns a model.
+"""Files of demonstrations and preferences: objects with prompts and responses, for all tasks that align a model.
 
-    instruct    `prompt` and `completion`; Alpaca's `instruction`, `input` and `output`, of self-instruct with several
-                `instances` of input and output; `messages`, a whole conversation
+    instruct    `prompt` and `completion`; `instruction`, `input` and `output` (Alpaca), or several `instances` of input and
+                output (self-instruct); `messages`, a whole conversation
     reward      `prompt`, `chosen` and `rejected`, perhaps with a `margin`; `prompt`, `responses` and their `ranking`, where 1 is
                 the best and equal numbers are ties; without a label also `prompt` and `completion`
     preference  the pairs and rankings of `reward`; or `prompt`, `completion` and a `label`, true or false
 A text is a string or a list of messages, objects with `role` and `content`. Without `prompt`, the prompt is what `chosen` and
 `rejected` begin with in common: up to the last "Assistant:" in it (Bai et al. 2022, arXiv:2204.05862), else to the end of a
 word, or whole messages. A `prompt` that is text before responses that are messages (the binarized UltraFeedback) is the first
-message of the user: the responses begin with it, or follow it. Layouts: a JSON object per line, or Parquet. Alpaca's text
-around an instruction is that of Taori et al. 2023.
+message of the user: the responses begin with it, or follow it. Layouts: a JSON object per line, or Parquet. Instructions of
+Alpaca are embedded in the prompt of Taori et al. 2023.
 """
 
 from __future__ import annotations
@@ -225,8 +225,8 @@ def _pair(record: _Record, margin: float) -> Ranking:
 
 
 def _following(record: _Record, values: Sequence[tuple[str, Json]]) -> tuple[Turns, tuple[Turns, ...]]:
-    """The prompt, and the responses under some keys without the messages of the prompt that they begin with, as some files
-    have them. Raises DataError.
+    """The prompt, and the responses under some keys. In some files, responses repeat the messages of the prompt; these are
+    removed. Raises DataError.
     """
     prompt = record.text("prompt")
     responses = [record.turns(key, value) for key, value in values]
@@ -239,7 +239,7 @@ def _following(record: _Record, values: Sequence[tuple[str, Json]]) -> tuple[Tur
 
 
 def _first_message(record: _Record, text: str, responses: Sequence[Turns]) -> tuple[Turns, tuple[Turns, ...]]:
-    """The prompt of messages whose user says `text`: what they begin with in common, or this text. Raises DataError."""
+    """The prompt of messages that answer the user's `text`: their common beginning, or this text. Raises DataError."""
     first, *others = responses
     count = sum(1 for _ in takewhile(lambda turn: turn.role != "assistant", first))
     if others:
@@ -260,7 +260,7 @@ def _without(prompt: Turns, whole: Turns) -> Turns:
 
 
 def _common_prompt(record: _Record, chosen: Turns, rejected: Turns) -> tuple[Turns, Turns, Turns]:
-    """The prompt that both texts begin with, and what each has after it. Raises DataError if there is none."""
+    """The common beginning of both texts, and the rest of each. Raises DataError if they have no common beginning."""
     if bool(chosen[0].role) != bool(rejected[0].role):
         raise record.refuse("of 'chosen' and 'rejected', one is text, the other one messages")
     if chosen[0].role:
@@ -279,7 +279,7 @@ def _common_prompt(record: _Record, chosen: Turns, rejected: Turns) -> tuple[Tur
 
 
 def _common(first: Sequence[object], second: Sequence[object]) -> int:
-    """How many elements both begin with alike."""
+    """Length of the common beginning of both."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second)))
 
 

@@ -1,13 +1,13 @@
-"""Files of QAMR, questions about a sentence that words of it answer: a layout of the task answer.
+"""Files of QAMR, questions about a sentence with words of the sentence as answers: a layout of the task answer.
 
 Michael et al. 2018, "Crowdsourcing Question-Answer Meaning Representations" (N18-2089). The published TSV has one
 question per line: sentence, target words, worker, number of the question, target word, question, answer, and two
 validators' answers, each answer as numbers of words. A separate file has the sentences, `id TAB sentence`.
 A line becomes a `Question` as follows:
-* The context is the sentence, its words joined by single spaces, with brackets and quotes in place of the Penn Treebank's
-  codes (-LRB- and so on, `` and '').
-* The answers are that of the asker and those of the two validators, the asker's first, without duplicates. An answer whose
-  words are not contiguous (2 in 100) becomes the span from its first to its last word.
+* The context is the sentence, its words joined by single spaces. Brackets and quotes replace the codes of the Penn Treebank
+  (-LRB- and so on, `` and '').
+* The answer of the asker comes first, then the answers of the two validators, without duplicates. If the words of an answer
+  are not contiguous (2 in 100), it becomes the span from its first to its last word.
 * The id is sentence, target words, worker and number, which together are unique, joined by `/`.
 Questions of one sentence follow each other; split off held-out parts between sentences.
 """

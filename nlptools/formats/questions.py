@@ -11,14 +11,14 @@ Layouts:
              none, others are searched for in the context
     csv      the same between commas, with quotes; perhaps with a header of these three names
     qamr     QAMR's TSV; see `nlptools.formats.qamr`
-The layout follows from the suffix (`layouts`), of other files from the first line: an object on it is jsonl, the beginning of
-an object squad, nine columns qamr, else table. Questions without id have their line number as id.
+The suffix determines the layout (`layouts`), or else the first line: a whole object means jsonl, the beginning of an object
+squad, nine columns qamr, anything else table. Questions without id have their line number as id.
 Natural Questions, `{example_id, document_text, question_text, annotations[].{short_answers[].{start_token, end_token},
 yes_no_answer}}`: the context is `document_text` unchanged, its tokens are separated by single spaces. Each
 short answer of each annotation is an answer; yes or no is the majority of the annotations with either; a question without
 both has no answer. Test files have no annotations.
 A file of SQuAD is one JSON value and is held in memory; all others are read line by line.
-Departure: an answer that is not at its stated place is moved to the nearest place with its text, and counted.
+Departure: an answer that is not at the given offset is moved to the nearest occurrence of its text, and counted.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _of_rows(lines: InputLines, delimiter: str, options: Options, moved: Counter
 
 
 def _question(value: Mapping[str, Json], context: str, at: At, options: Options, moved: Counter[str]) -> Question:
-    """A question in the form of SQuAD. `moved` counts answers that were moved, or lost, not being at their stated place."""
+    """A question in the form of SQuAD. `moved` counts answers that were moved, or lost, since they are not at their offset."""
     id = at.id(value)
     impossible = value.get("is_impossible")
     if impossible is not None and not isinstance(impossible, bool):

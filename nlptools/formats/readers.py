@@ -1,4 +1,4 @@
-"""The examples in files of any task: one table of readers.
+"""The table of readers: the examples in the files of each task.
 
     task              examples            layouts (each module describes them; `layouts` recognizes them by file names)
     classify          TextExample         auto, TABLES, trec, trec-fine, glue/NAME        texts
@@ -57,7 +57,7 @@ def read(task: str, names: Sequence[str], options: Options | None = None, errors
 
     Args:
         task: one of `READERS`, or `glue/NAME`.
-        errors: what becomes of invalid UTF-8, as in `streams.blocks`.
+        errors: handling of invalid UTF-8, see `streams.blocks`.
 
     Raises:
         DataError: a malformed line; with file, line and hint.

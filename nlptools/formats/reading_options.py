@@ -1,4 +1,4 @@
-"""How files of examples are read: the input options of the commands, and what the commands know besides."""
+"""Settings of the readers of examples: the input options of the commands, and properties of the model."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Options(Files):
         labelled: the examples must have labels. False: they may; missing ones are None.
         texts: number of texts of an example of the task regress; 0: as many as the file has.
         words_of: the words of a line of text, its parts in order.
-        learned: the columns that a model was trained on, which a file to predict has as well if it names them.
-        tagged: of the task tag: the columns that a model was trained on, by which columns are told from sentences.
+        learned: columns of the training files of a model; a file to predict that has columns of these names uses them.
+        tagged: of the task tag: columns of the training files of a model, which distinguish columns from sentences.
         role_spans: of the task roles, see `finetune --role-spans`.
         multi_label: an example has any number of classes, in JSON as a list, else joined by `label_separator`.
     """

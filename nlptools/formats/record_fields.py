@@ -1,9 +1,9 @@
-"""Records as named fields of text, for templates: of any table or file of objects, or of the examples of a task.
+"""Records as named fields of text, for templates: from tables, JSON objects, or the examples of a task.
 
 Without a task, a record is a line of a table (between tabs, with escapes as in all our TSV; CSV; Parquet) or a JSON object.
-Its fields have the names in the first line, or the keys, and numbers from 1 in tables; `input` and `output` are, in this
-order of preference: the columns that the options name, those of that name, the first and the second column of a table
-without header. With a task, a record is an example as `finetune` reads it; see `of_example`.
+Its fields have the names in the first line, or the keys, and in tables also numbers from 1. The fields `input` and `output`
+are, in this order of preference: the columns that the options name, the columns called so, the first and the second column of
+a table without header. With a task, a record is an example as `finetune` reads it; see `of_example`.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Record:
 
     Attributes:
         fields: text by name.
-        value: the object of a JSON line as it is, {} for other layouts.
-        choices: the answers of which one is right, of a multiple-choice task.
+        value: the unchanged object of a JSON line, {} for other layouts.
+        choices: the possible answers of a multiple-choice task.
     """
 
     place: Place
@@ -94,7 +94,7 @@ def _layout(lines: InputLines, options: Options) -> str:
 def _columns(options: Options) -> tuple[str | None, str | None]:
     """The columns of the input and the output that the options name."""
     if len(options.text_column) > 1:
-        raise UsageError("--text-column names one column, that of the field input, without --task")
+        raise UsageError("--text-column takes one column, the field input, unless --task is given")
     return next(iter(options.text_column), None), options.label_column
 
 

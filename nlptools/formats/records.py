@@ -1,8 +1,8 @@
-"""Records of tables and of files of objects: one reader for every command.
+"""Records of tables and of files of objects, for all commands.
 
-    rows       tables: fields between tabs, or CSV (RFC 4180: quotes around fields, which may then hold commas and line ends)
+    rows       tables: fields between tabs, or CSV (RFC 4180: a field in quotes may contain commas and line ends)
     objects    a JSON object per line; CSV with a header; Parquet, which needs the package pyarrow; the XML of RTE
-Fields between tabs are never quoted or escaped. The number of a record is that of its first line, in Parquet of the row.
+Fields between tabs have no quotes and no escapes. The number of a record is the number of its first line, or row of Parquet.
 RTE: Dagan et al. 2006, `<pair id="1" entailment="YES"><t>text</t><h>hypothesis</h></pair>`, or `value="TRUE"`.
 """
 
@@ -44,19 +44,19 @@ _DECLARED = re.compile(r"sep=(.)\r?")  # the first line of Excel's CSV
 
 
 def delimiter_of(layout: str, delimiter: str | None = None) -> str:
-    """What is between the fields of a table: `delimiter` (`--delimiter`), else commas in CSV, and tabs without quotes."""
+    """The delimiter of a table: `delimiter` (`--delimiter`), else the comma of CSV, or tabs without quotes."""
     return configs.delimiter(delimiter) if delimiter else COMMA if layout == "csv" else TABS
 
 
 def rows(lines: InputLines, delimiter: str = TABS) -> Iterator[tuple[int, list[str]]]:
     """Number and fields of each record of a table: `TABS`, or of CSV with this delimiter.
 
-    CSV may begin with a line such as `sep=;`, which names another delimiter. An empty line is no record of CSV, unless it
-    has one column.
+    CSV may begin with a line such as `sep=;`, which names another delimiter. Empty lines are records only if CSV has a single
+    column.
 
     Raises:
-        DataError: CSV with a quote that is not closed, or with a record of another number of fields than the first; lines
-            that end at carriage returns alone.
+        DataError: an open quote in CSV, a record with another number of fields than the first, or carriage returns as line
+            ends.
     """
     if delimiter == TABS:
         lines.refuse_old_mac()
@@ -99,7 +99,7 @@ def _csv(lines: InputLines, source: Iterable[str], delimiter: str, before: int) 
         if "new-line" in str(error) and not width:
             raise lines.refuse(number, RETURNS, RETURNS_HINT) from None
         if "new-line" in str(error):
-            hint = f"a field with one must be quoted; of a file whose lines end at one alone: {RETURNS_HINT}"
+            hint = f"a field with one must be quoted; if they are line ends: {RETURNS_HINT}"
             raise lines.refuse(number, "a carriage return outside quotes", hint) from None
         hint = delimiter_hint(names, delimiter) or "write a quote within a field twice"
         raise lines.refuse(number, f"malformed CSV: {error}", hint) from None
@@ -140,12 +140,12 @@ def texts(
     delimiter: str | None = None,
     header: bool = False,
 ) -> Iterator[LineBlock]:
-    """The texts of files, a line each, in blocks. The suffix of a file says whether it is a table: CSV, Parquet, JSON lines,
-    or `.tsv` between tabs; other files are tables with `names`, else lines.
+    """The texts of files, a line each, in blocks. The suffix determines whether a file is a table: CSV, Parquet, JSON lines,
+    or `.tsv` between tabs. Other files are tables if there are `names`, else lines.
 
-    Of tables, the columns `names` are read (`columns_of`); without names the only column, or the one that has a name by
-    which `finetune` knows texts. Of several columns, tabs separate the fields, which are escaped as in all our tables. Line
-    ends in a single one become spaces.
+    In tables, the texts are in the columns `names` (`columns_of`); without names in the only column, or in the column with a
+    name that `finetune` knows for texts. Several columns become fields between tabs, with escapes. In a single column, line
+    ends become spaces.
     """
     for path in streams.check_inputs(paths):
         kind = named_layout(path)
@@ -179,13 +179,13 @@ def columns_of(
     delimiter: str | None = None,
     labels: bool = False,
 ) -> Iterator[tuple[int, list[str]]]:
-    """Number of the line, and the fields in the columns `names` of each record of a file, whose suffix names the layout:
-    CSV, Parquet, JSON lines, or else a table between tabs. `delimiter`: it is CSV with this one.
+    """Number of the line, and the fields in the columns `names` of each record of a file. The suffix determines the layout:
+    CSV, Parquet, JSON lines, or a table between tabs. `delimiter`: CSV with this delimiter.
 
-    `header`: the first line names the columns. It does too if one of `names` is not a number, and in Parquet and JSON lines.
-    A name may be several with commas between them: these columns are joined with spaces.
-    Without `names`, the only column, or one that has the name of texts in the first line; with `labels` the only column, which
-    may have the name of labels there.
+    `header`: the first line names the columns. It also does if one of `names` is not a number, and in Parquet and JSON lines.
+    Columns between commas in one name are joined with spaces.
+    Without `names`: the only column, or the column with a name for texts in the first line. With `labels`: the only column,
+    perhaps with a name for labels in the first line.
 
     Raises:
         DataError: no such column, a malformed record, or a number that is not finite; with file and line.
@@ -220,7 +220,7 @@ def columns_of(
 
 
 def _known_name(header: Sequence[str], labels: bool) -> str:
-    """The first of the names by which columns of texts, or labels, are known that a header has, "" if it has none."""
+    """The first known name of a column of texts, or of labels, that a header has; "" if it has none."""
     lowered = {name.strip().lower() for name in header}
     return next((name for name in (LABEL_NAMES if labels else TEXT_NAMES) if name in lowered), "")
 
@@ -231,7 +231,7 @@ def _only_column(fields: Sequence[str], path: str, keyed: bool, labels: bool) ->
         found = f"the columns are {', '.join(fields)}" if keyed else messages.counted(len(fields), "column")
         hint = "call it text in the first line, or name it with --text-column, where a command has that option"
         if labels:
-            hint = "--text-column names that of the predictions, --gold-column that of gold"
+            hint = "--text-column names the predictions, --gold-column the gold labels"
         what = "which column is compared?" if labels else "which column has the texts?"
         raise DataError(f"{what} {found}", path=path, line=1, hint=hint)
     return "1"
@@ -268,7 +268,7 @@ def _parquet(path: str) -> Iterator[tuple[int, JsonObject]]:
 
 
 def _shortest(batch: Any) -> Any:
-    """A batch of Parquet whose numbers of 32 bits have the shortest decimals that tell them apart: 0.1, not 0.10000000149."""
+    """A batch of Parquet with the shortest decimals for numbers of 32 bits: 0.1, not 0.10000000149."""
     import pyarrow as pa
 
     for place, field in enumerate(batch.schema):

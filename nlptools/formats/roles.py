@@ -1,12 +1,12 @@
 """Files of semantic roles (who does what to whom), one example per predicate: the task roles.
 
-Palmer et al. 2005, PropBank (J05-1004); Jindal et al. 2022, Universal PropBank 2.0. The file is CoNLL-U with an 11th
-column, the sense of each predicate (`have.03`), and behind it one column per predicate, in the order of the predicates:
-the roles of its arguments (ARG0, ARGM-TMP, R-ARG1, C-ARG1), and V at the predicate. `_` and nothing mean none.
-* A role is on the head of its argument, one word. With `role_spans="subtrees"` it covers the words around the head that
-  depend on it, except the predicate, other arguments and the words that depend on them: arguments never overlap.
-* V repeats the sense and is not a role; where they disagree (mostly at verbs of several words), the sense is used.
-* A sentence without predicates is not an example; its lines are kept with those of the next one.
+Palmer et al. 2005, PropBank (J05-1004); Jindal et al. 2022, Universal PropBank 2.0. The file is CoNLL-U with an 11th column
+for the sense of each predicate (`have.03`). One column per predicate follows, in the order of the predicates: the roles of its
+arguments (ARG0, ARGM-TMP, R-ARG1, C-ARG1), and V at the predicate. `_` and nothing mean none.
+* A role is on the head of its argument, one word. With `role_spans="subtrees"`, it covers the words around the head that
+  depend on it, except the predicate, other arguments and the words that depend on them: arguments do not overlap.
+* V repeats the sense and is not a role; where they disagree (mostly at verbs of several words), the sense counts.
+* A sentence without predicates is not an example; its lines are kept with the next example.
 """
 
 from __future__ import annotations

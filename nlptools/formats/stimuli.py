@@ -1,4 +1,4 @@
-"""Tables with a column of texts whose other columns are kept: stimuli with their items and conditions, lists of candidates."""
+"""Tables of texts and other columns, which are kept: stimuli with items and conditions, lists of candidates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Stimuli:
     Attributes:
         names: of the columns; empty if the table does not name them.
         place: the column of the texts, from 0.
-        rows: the fields of each record, as they are written between tabs.
+        rows: the fields of each record, escaped for a table between tabs.
         texts: the text of each record.
         first: whether these are the first records of the first file.
     """
@@ -33,13 +33,13 @@ class Stimuli:
     first: bool
 
     def other(self, fields: Sequence[str]) -> list[str]:
-        """`fields` without that of the text."""
+        """`fields` without the text."""
         return [field for place, field in enumerate(fields) if place != self.place]
 
 
 def read(paths: Sequence[str], column: str, size: int, errors: str = "strict") -> Iterator[Stimuli]:
-    """The records of files, at most `size` at a time. The suffix of a file says its layout: CSV, Parquet, JSON lines, or else
-    fields between tabs, which are escaped as in all our tables.
+    """The records of files, at most `size` at a time. The suffix of a file determines its layout: CSV, Parquet, JSON lines, or
+    a table of fields between tabs, with escapes.
 
     Args:
         column: a name in the first line (a key of JSON), or a number from 1, -1 the last: then there are no names, except

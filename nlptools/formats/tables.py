@@ -1,4 +1,4 @@
-"""Which columns of a table are texts, label and id: by their names in published files, or by the options."""
+"""The columns of texts, label and id in a table: by their names in published files, or by the options."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class FieldPlaces:
     Attributes:
         texts: the places of the columns of each text; several are joined with spaces.
         least, most: the minimum and maximum number of fields of a line.
-        glue: the GLUE task whose file it is.
+        glue: the GLUE task of the file, if any.
         delimiter: of CSV, else "".
-        read: the columns by name or number, for the model to remember.
+        read: the columns by name or number; the model remembers them.
     """
 
     texts: tuple[tuple[int, ...], ...]
@@ -86,14 +86,14 @@ def counts(task: str, options: Options) -> tuple[int, ...]:
 
 
 def known_texts(task: str, options: Options) -> list[tuple[str, ...]]:
-    """The names that columns of texts have in published files."""
+    """The names of columns of texts in published files."""
     return [names for count in counts(task, options) for names in TEXTS[count]]
 
 
 def table_of(
     task: str, layout: str, fields: Sequence[str], path: str, options: Options, delimiter: str = ""
 ) -> FieldPlaces:
-    """The columns of a file whose first line has `fields`. Raises DataError, UsageError."""
+    """The columns of a file with `fields` in its first line. Raises DataError, UsageError."""
     if layout.startswith(GLUE):
         return _glue(glue_task(layout), layout, fields, path)
     header = _header(task, fields, path, options)
@@ -127,7 +127,7 @@ def _header(task: str, fields: Sequence[str], path: str, options: Options) -> tu
     texts = any(set(names) <= lowered for names in known_texts(task, options))
     others = {*CLASSES, *LABELS["regress"], *IDS} & lowered
     named = any(name.lower() in lowered for column in given for name in joined_names(column, lowered))
-    if not options.labelled:  # a table of nothing but texts may have a header as well
+    if not options.labelled:  # a table of texts alone may also have a header
         others |= lowered & COLUMN_NAMES if named_layout(path) in ("csv", "table") or len(fields) > 1 else set()
         named |= names_learned(fields, options)
     return tuple(fields) if options.header or named or (texts and others) else ()
@@ -148,7 +148,7 @@ def _looks_learned(options: Options) -> bool:
 
 
 def _as_learned(fields: Sequence[str], path: str, options: Options, delimiter: str) -> FieldPlaces:
-    """The columns of a table without header, from those of the training data.
+    """The columns of a table without header, in the order of the training data.
 
     Raises:
         DataError: it is not clear which columns are the texts.
@@ -246,5 +246,5 @@ def _glue(task: GlueTask, layout: str, fields: Sequence[str], path: str) -> Fiel
 
 
 def first_of(names: Sequence[str], wanted: Sequence[str]) -> int | None:
-    """The place in `names` of the first of `wanted` that is there."""
+    """The place in `names` of the first of `wanted` that it contains."""
     return next((names.index(name) for name in wanted if name in names), None)

@@ -1,7 +1,7 @@
 """The rules of the schemes of span tags: where spans begin and end, by each two neighbouring tags.
 
-By these rules entities are scored (`metrics.spans`), tags are read and mended (`tag_schemes`), and decoding knows which tags
-may follow each other (`tasks.tag.decoding`). The module of the schemes has the papers.
+These rules score entities (`metrics.spans`), interpret and mend tags (`tag_schemes`), and constrain decoding
+(`tasks.tag.decoding`). `tag_schemes` names the papers.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Schemes of span tags: which one a file uses, spans of its tags, and tags of spans.
+"""Schemes of span tags: detection, conversion from tags to spans, and from spans to tags.
 
 IOB1 and IOB2 (Ramshaw & Marcus 1995, W95-0107; Tjong Kim Sang & Veenstra 1999, E99-1023), BIOES (Uchimoto et al. 2000,
-P00-1042) and BILOU (Ratinov & Roth 2009, W09-1119). `tag_rules` says what two neighbouring tags mean; a tag that these
-rules put into no entity is broken.
-Departure: where tags fit several schemes (IOB1 and IOB2 are one and the same where no two spans touch and all begin with
-B-), the first of iob2, iobes, bilou, iob1, ioe2 is taken. IOE1 is left out: it cannot say that a word alone is followed
-by a span of its type, and no published file has it.
+P00-1042) and BILOU (Ratinov & Roth 2009, W09-1119). `tag_rules` interprets two neighbouring tags; a tag other than O that
+these rules assign to no entity is broken.
+Departure: tags may fit several schemes (IOB1 and IOB2 agree if no two spans touch and all begin with B-); the first of iob2,
+iobes, bilou, iob1, ioe2 is chosen. IOE1 is missing: it cannot express a span of one word before a span of the same type, and
+no published file uses it.
 Spans are (first word, word after the last, type), words from 0.
 """
 
@@ -56,7 +56,7 @@ def is_span_tag(tag: str) -> bool:
 
 
 def spans(tags: Sequence[str], scheme: str) -> tuple[list[TaggedSpan], list[int]]:
-    """The spans of W tags in order, and the words whose tags are broken: in no span though not O. Not for `plain`."""
+    """The spans of W tags in order, and the words with broken tags: in no span, but not O. Not for `plain`."""
     rules = neighbours(scheme)
     pairs = [("O", ""), *map(split, tags), ("O", "")]
     found: list[TaggedSpan] = []
@@ -97,14 +97,14 @@ def tags_of(found: Iterable[TaggedSpan], length: int, scheme: str) -> list[str]:
 
 
 def convert(tags: Sequence[str], source: str, target: str) -> list[str]:
-    """W tags of one scheme as those of another. Broken tags are mended first, see `mend`; `plain` is left as it is."""
+    """W tags, converted from one scheme to another. Broken tags are mended first, see `mend`; `plain` is unchanged."""
     if source == target or PLAIN in (source, target):
         return list(tags)
     return tags_of(spans(mend(tags, source), source)[0], len(tags), target)
 
 
 def mend(tags: Sequence[str], scheme: str) -> list[str]:
-    """W tags without broken ones. If there are any, all are read as conlleval reads them, where every tag is in a span."""
+    """W tags without broken ones. If some are broken, all are interpreted as in conlleval, which puts every tag into a span."""
     if not spans(tags, scheme)[1]:
         return list(tags)
     read = [{"L": "E", "U": "S"}.get(tag[0], tag[0]) + tag[1:] for tag in tags] if scheme == "bilou" else tags
@@ -112,7 +112,7 @@ def mend(tags: Sequence[str], scheme: str) -> list[str]:
 
 
 def as_iob2(sentences: Iterable[TaggedSentence], scheme: str | None = None) -> tuple[list[TaggedSentence], str]:
-    """All sentences of a file with tags in IOB2, and the scheme that they had; without change if that is `plain`.
+    """All sentences of a file with tags in IOB2, and their original scheme; unchanged if it is `plain`.
 
     Broken tags (CoNLL-2003's own training file has two) are mended and counted in a warning that names the first.
 
@@ -140,14 +140,14 @@ def as_iob2(sentences: Iterable[TaggedSentence], scheme: str | None = None) -> t
 
 
 def detect(sentences: Iterable[Sequence[str]]) -> str:
-    """The scheme of all tags of a file: the first of `SCHEMES` with the fewest broken tags, `plain` if they have none.
+    """The scheme of all tags of a file: the first of `SCHEMES` with the fewest broken tags, or `plain`.
 
-    Plain are tags one of which is neither O nor a prefix of a scheme, a hyphen and a type; and tags that are all O.
+    The scheme is `plain` if all tags are O, or if one is neither O nor a prefix, a hyphen and a type.
     """
     counts = dict.fromkeys(SCHEMES, 0)
     known = {scheme: set(RULES[scheme].prefixes) for scheme in SCHEMES}
     some = False
-    seen: set[tuple[str, ...]] = set()  # short sentences come again and again
+    seen: set[tuple[str, ...]] = set()  # short sentences occur repeatedly
     for tags in sentences:
         key = tuple(tags)
         if key in seen:

@@ -26,7 +26,7 @@ def text_keys(task: str, value: Mapping[str, Json], options: Options) -> tuple[s
 
 
 def _keys(names: Iterable[str], value: Mapping[str, Json]) -> set[str]:
-    """The keys of an object that hold the texts `names`, which may be joined of several."""
+    """The keys of an object for the texts `names`; a text may be joined from several."""
     return {key for name in names for key in joined_names(name, value)}
 
 

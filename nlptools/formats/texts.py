@@ -1,4 +1,4 @@
-"""Files of one or two texts and a label or a number: the tasks classify, pair and regress.
+"""Files of one or two texts and a label or number: the tasks classify, pair and regress.
 
 Layouts (see `recognize`; `records` reads the lines):
     jsonl       one JSON object per line, keys as in `tables`, labels as text, number, true/false or a list of them;
@@ -10,9 +10,9 @@ Layouts (see `recognize`; `records` reads the lines):
     table       fields between tabs. With header: texts, label and id by their names in `tables`, other columns are allowed
                 (GLUE, SICK, SNLI). Without: `text TAB label`, `text TAB text TAB label`.
     csv         the same between commas, with quotes
-SNLI's `gold_label` of `-`, where its annotators disagreed, means no label: the example is skipped and counted, or its label
-is None. The first line is a header if it has the names of the texts and of a label or an id. Texts may be empty. Where labels
-are optional, a missing one is None, and an empty line is empty texts.
+In SNLI, a `gold_label` of `-` means that the annotators disagreed: the example is skipped and counted, or its label is None.
+The first line is a header if it has the names of the texts and of a label or an id. Texts may be empty. If labels are optional,
+a missing label is None, and an empty line has empty texts.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ def read_texts(task: str, path: str, options: Options, errors: str = "strict") -
 
 
 def recognize(task: str, lines: InputLines, options: Options) -> tuple[str, str]:
-    """The layout of a file, `options.layout` unless it is auto, else by its name and first line; and what is between the
-    fields of a table.
+    """The layout of a file, `options.layout` unless it is auto, else by its name and first line; and the delimiter of a
+    table.
 
-    A name that `layouts` knows, or a first line that is a JSON object with the keys of the texts: that layout. `.label`, or
-    a first line `LABEL:fine text` without tab: trec. A first line of CSV that has the names of the columns that a model was
-    trained on: csv. Else table.
+    auto: the layout of a suffix in `layouts`; jsonl for a JSON object with the keys of the texts in the first line; trec for
+    `.label`, or a first line `LABEL:fine text` without tab; csv for a first line of CSV with the column names of the model's
+    training data; else table.
     """
     if options.layout.startswith(GLUE):
         if glue_task(options.layout).task != task:
@@ -96,7 +96,7 @@ def recognize(task: str, lines: InputLines, options: Options) -> tuple[str, str]
 
 
 def _learned_delimiter(first: str, options: Options) -> str:
-    """The delimiter of CSV with which a first line has the names that a model was trained on; "" if there is none."""
+    """The delimiter of CSV that splits a first line into the column names of the model's training data; "": none."""
     own = options.learned.delimiter if options.learned is not None else ""
     for delimiter in dict.fromkeys((own or ",", ",", ";", "\t")):
         with suppress(csv.Error):
@@ -196,8 +196,8 @@ def _trec(lines: InputLines, options: Options, fine: bool) -> Iterator[TextExamp
 def columns_with(example: TextExample, prediction: Mapping[str, str | float]) -> str:
     """The line of `example` in its file, with a prediction appended.
 
-    In a table one more field per value of `prediction`, between tabs escaped as in all our TSV, in CSV quoted; in a JSON
-    object one more key each (an existing key gets the new value). Without values, the line itself.
+    Each value of `prediction` becomes a field of a table (escaped between tabs, quoted in CSV), or a key of a JSON object,
+    which replaces an existing key. Without values, the unchanged line.
     """
     if example.layout == "jsonl":
         return json.dumps({**json.loads(example.columns[0]), **prediction}, ensure_ascii=False)

@@ -1,6 +1,6 @@
-"""Lines of columns into sentences: what the files of the CoNLL shared tasks have in common.
+"""Sentences in lines of columns, as in all files of the CoNLL shared tasks.
 
-A token per line, a blank line after each sentence. A line whose first column is `-X-` also ends a sentence, as for
+A token per line, a blank line after each sentence. A line with `-X-` in the first column also ends a sentence, as in
 conlleval. `conll` describes the layouts; evaluation (`metrics.tags`) reads its columns with `sentences` alone.
 """
 
@@ -32,7 +32,7 @@ class Sentence(NamedTuple):
     Attributes:
         line: number of the line of the first token; without tokens, of the first row.
         tokens: the columns of each token.
-        rows: all lines since the previous sentence, as they stand, if they are kept.
+        rows: all unchanged lines since the previous sentence, if they are kept.
     """
 
     line: int
@@ -59,7 +59,7 @@ def sentences(
             U+00A0, is part of a word.
         boundaries: first columns of lines that end a sentence and are no tokens.
         skip: whether a line is neither a token nor the end of a sentence, such as a comment. Only with `split`.
-        keep: fill `rows`; lines at the end that belong to no sentence come as a last sentence without tokens.
+        keep: fill `rows`; lines after the last sentence become a last sentence without tokens.
     """
     tokens: list[list[str]] = []
     rows: list[Row] = []

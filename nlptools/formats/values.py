@@ -1,8 +1,8 @@
-"""Values of files as text: one spelling for a value, whatever the type that its file has for it.
+"""Values of files as text: one spelling for a value of any type.
 
 JSON, Parquet and Python have numbers and truth values, tables have their spellings. `text` spells a typed value: 1, 1.0 and
-Decimal("1.00") are "1", True is "true". Text is unchanged, so that labels are printed as the file has them. `key` compares
-labels: the spellings "1.0" and "1" are the same label, and so are "True", "TRUE" and "true".
+Decimal("1.00") are "1", True is "true". Text is unchanged, so that labels are printed as in the file. `key` compares labels:
+"1.0" and "1" are the same label, and so are "True", "TRUE" and "true".
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _EXACT = 1e16  # whole numbers below it have all their digits as a float
 
 
 def text(value: object) -> str:
-    """A value as text: text unchanged, numbers and truth values in their one spelling, other values as JSON."""
+    """A value as text: text unchanged, numbers and truth values in one spelling, other values as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -48,7 +48,7 @@ def is_number(label: str) -> bool:
 
 
 def without_value(labels: Iterable[str]) -> set[str]:
-    """The labels that say that a number is missing: spellings of NaN and infinity, where all other labels are numbers.
+    """The labels for a missing number: spellings of NaN and infinity, if all other labels are numbers.
 
     In other files they are text: `nan` is also the code of a language.
     """
@@ -65,7 +65,7 @@ def _is_float(label: str) -> bool:
 
 
 def key(label: str) -> str:
-    """What equal labels have in common: whole numbers without a fraction, `true` and `false`, other text unchanged."""
+    """The common form of equal labels: whole numbers without a fraction, `true` and `false`, other text unchanged."""
     if whole := _WHOLE.fullmatch(label):
         return str(int(whole[1]))
     return _TRUTH.get(label, label)
@@ -77,7 +77,7 @@ def spellings(labels: Iterable[str]) -> dict[str, str]:
 
 
 def compared(gold: Sequence[str], predicted: Sequence[str]) -> tuple[Mapping[str, str], list[str], list[str]]:
-    """Labels of both sides, those that are equal in one spelling: that of gold, if gold has it.
+    """Labels of both sides, with one spelling for equal labels: the spelling of gold, if gold has the label.
 
     If one side has only true and false, and the other one only 0 and 1, then 1 is true, as in Python.
 
