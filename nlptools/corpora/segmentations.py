@@ -3,7 +3,7 @@
 Unigram models (Kudo 2018, arXiv:1804.10959): a segmentation x of the n best is drawn with a probability proportional to
 P(x) ** alpha. BPE models (Provilkov et al. 2020, arXiv:1910.13267): merges are left out at random.
 
-Departures: the n best segmentations are those of a word, not of a sentence; the pieces of the usual models do not cross
+Departures: there are n best segmentations for each word, not for each sentence; the pieces of the usual models do not cross
 word boundaries. BPE draws from 64 fixed draws for each word. In return, a few array operations draw a whole epoch, and the
 same seed gives the same segmentations, unlike the sampler of the sentencepiece package.
 

@@ -15,7 +15,7 @@ from nlptools.formats import records
 
 
 class PairBlock(NamedTuple):
-    """Consecutive pairs of one input; of two inputs side by side, `path` is that of the sources."""
+    """Consecutive pairs of one input; of two inputs side by side, `path` is the file of the sources."""
 
     path: str
     start: int  # number of the first line, from 1

@@ -1,6 +1,6 @@
 """Texts of the inputs of a command, a line each: the lines of files, or a column of tables.
 
-One rule for every command: the suffix of a file says whether it is a table (CSV, JSON lines, Parquet, `.tsv`).
+In every command, the suffix of a file determines whether it is a table (CSV, JSON lines, Parquet, `.tsv`).
 """
 
 from __future__ import annotations

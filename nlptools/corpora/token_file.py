@@ -91,7 +91,7 @@ def spool(
         document: "line", "paragraph" (paragraphs are separated by blank lines) or "file".
         threads: CPU threads of the tokenizer.
         force: accept a text of mostly unknown tokens, with a warning; None: accept it without one.
-        words: gives ids to words outside the vocabulary, too, whose spellings are kept.
+        words: also gives ids to words outside the vocabulary, and keeps their spellings.
 
     Raises:
         DataError: the text has no words, or more than half of its tokens are unknown.
@@ -127,7 +127,7 @@ def encode(
     """The ids (int64) and the counts of each chunk of text; an end-of-text token follows each document.
 
     A document of several lines keeps its line ends, if the tokenizer has a token for them; a long one is encoded in chunks.
-    `unknown` has the tokenizer, and counts its unknown tokens. With `words`, those outside the vocabulary have ids of their own.
+    `unknown` has the tokenizer, and counts its unknown tokens. With `words`, words outside the vocabulary have separate ids.
     """
     for chunk in _chunks(blocks, document):
         texts = [text for text, _ in chunk]

@@ -42,7 +42,7 @@ class BigramWords:
         return list(self.ids)
 
     def encode(self, text: str) -> Iterator[Ints]:
-        """The ids of a text whose tokens are separated by spaces, tabs and line ends, in parts."""
+        """The ids of the tokens of a text between spaces, tabs and line ends, in parts."""
         for part in _parts(text):
             tokens = split(part)
             ids = np.fromiter(map(self.ids.__getitem__, tokens), np.int32, len(tokens))
@@ -55,7 +55,7 @@ def split(text: str) -> list[str]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """`text` in parts of limited length, cut behind spaces or line ends."""
+    """`text` in parts of limited length, cut after spaces or line ends."""
     start = 0
     while len(text) - start > _CHARACTERS:
         limit = start + _CHARACTERS

@@ -27,7 +27,7 @@ _HEADERS = {("source", "target"), ("from", "to"), ("start", "end"), ("node1", "n
 
 @dataclass(frozen=True)
 class Graph:
-    """A graph whose edges have positive weights.
+    """A graph with positive weights of edges.
 
     Attributes:
         names: of the nodes (N,).
@@ -160,7 +160,7 @@ def _any(block: LineBlock) -> tuple[list[str], list[str]]:
                 f"expected two nodes and optionally a weight, found {line[:80]!r}",
                 path=block.path,
                 line=block.start + place,
-                hint="fields between commas are read in files whose name ends with .csv" if "," in line else None,
+                hint="fields between commas need a file name that ends with .csv" if "," in line else None,
             )
         if any(" " in node or "\t" in node for node in row[:2]):
             message = f"a node with a space, which separates the nodes of a walk: {line[:80]!r}"

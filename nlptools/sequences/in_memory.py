@@ -86,7 +86,7 @@ def walks(
         edges: two nodes each, and optionally a weight. If any edge has one, the others weigh 1, and the weights of
             repeated edges are added.
         p: return parameter of node2vec: high values make steps back rare.
-        q: its in-out parameter: above 1, walks stay near. With p = q = 1, walks are those of DeepWalk.
+        q: its in-out parameter: above 1, walks stay near. p = q = 1: DeepWalk.
         length: number of nodes in a walk.
         rounds: number of walks from each node.
         threads: 0: one per core of this process. The walks do not depend on it.

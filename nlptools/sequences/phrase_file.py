@@ -1,6 +1,6 @@
 """Files of learned phrases, as readable text.
 
-A file has one section per pass, whose first line is `# phrases`, a tab, and the settings as JSON:
+A file has one section per pass. The first line of a section is `# phrases`, a tab, and the settings as JSON:
 
     # phrases	{"version": 1, "words": 7, "entries": 12, "scoring": "default", "threshold": 10.0, ...}
 
@@ -127,7 +127,7 @@ def _read_section(path: str, rows: list[Row]) -> tuple[Rule, PhraseCounts]:
                 raise DataError("a pair is more frequent than its words", path=path, line=number)
             pairs.append((number, count, ids))
     packing = Packing(len(words), connectors)
-    # as lines of their own: every third place begins a pair, the others lead to and from the end of its line
+    # one line each: every third place begins a pair, the others lead to and from the end of its line
     stream = np.fromiter((id for _, _, ids in pairs for id in (*ids, LINE_END)), np.int64)
     keys = packing.pairs(stream, grow=True)[1][::3]
     order = np.argsort(keys, kind="stable")

@@ -190,7 +190,7 @@ class Joiner:
 
 
 def _kept(size: int, starts: Longs, ends: Longs) -> NDArray[np.bool_]:
-    """Mask of the tokens that stay (size,): all but those behind the start of a phrase, up to its end."""
+    """Mask of the tokens that stay (size,): all except the tokens of a phrase after its first."""
     change = np.zeros(size + 1, np.int8)
     change[starts + 1] = 1
     change[ends + 1] = -1  # no phrase starts where another ends

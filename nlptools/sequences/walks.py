@@ -1,4 +1,4 @@
-"""Random walks over graphs: sentences whose words are nodes.
+"""Random walks over graphs: sentences with nodes as words.
 
 DeepWalk (Perozzi et al. 2014, "DeepWalk: online learning of social representations") takes each step to a neighbor with
 probability in proportion to the weight of the edge. node2vec (Grover and Leskovec 2016, "node2vec: scalable feature
@@ -38,8 +38,8 @@ Nodes = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 
 CHUNK = 1 << 15  # walks that are taken together
-_EDGES_PER_TRY = 3  # neighbors whose exact probabilities cost as much as one proposal
-_EDGES_PER_ROUND = 2000  # neighbors whose exact probabilities cost as much as the overhead of a round of proposals
+_EDGES_PER_TRY = 3  # exact probabilities of so many neighbors cost as much as one proposal
+_EDGES_PER_ROUND = 2000  # exact probabilities of so many neighbors cost as much as the overhead of a round of proposals
 _SCANS = 2  # steps along the edges of a node before a binary search
 _EXACT_EDGES = 1 << 20  # edges processed together for exact distributions
 
@@ -135,7 +135,7 @@ class Walker:
         return np.minimum(np.maximum(places, graph.starts[here]), graph.starts[here + 1] - 1)
 
     def _step(self, before: Longs, here: Longs, came: Longs, rng: np.random.Generator) -> Longs:
-        """The next edge of walks (W,) whose previous nodes are `before` (W,) and last edges `came` (W,)."""
+        """The next edge of walks (W,) with the previous nodes `before` (W,) and the last edges `came` (W,)."""
         taken = np.empty(len(here), np.int64)
         waiting = np.arange(len(here))
         tries = 0

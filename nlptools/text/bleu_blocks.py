@@ -1,12 +1,12 @@
 """The tokenizers of BLEU over whole blocks of lines: 13a, intl, zh, char, none.
 
 Sources: mteval-v14.pl of NIST for `intl` and the script of Shujian Huang (2017) for `zh`, both as implemented by sacrebleu
-(Post 2018, W18-6319). The tokens equal those of sacrebleu, including its quirks; for `intl`, this holds for the characters of
-the Unicode version of the running Python.
-Departure: the scripts are consecutive substitutions, each of which depends on one character to either side. Here each byte
-of a block gets a class, and the classes of neighboring bytes determine the token boundaries. The order of the substitutions
-matters only as a parity: in a sequence of points before a digit, every second point ends a match of the first substitution,
-so that `a..5` becomes `a . .5` but `a...5` becomes `a . . . 5`.
+(Post 2018, W18-6319). The tokens are the same as in sacrebleu, including its quirks; for `intl`, this holds for the characters
+of the Unicode version of the running Python.
+Departure: the scripts are consecutive substitutions that depend on one character to either side. Here each byte of a block has
+a class, and the classes of neighboring bytes determine the token boundaries. The order of the substitutions matters only as a
+parity: in a sequence of points before a digit, every second point ends a match of the first substitution, so that `a..5`
+becomes `a . .5` but `a...5` becomes `a . . . 5`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tokens that a model's texts begin and end with, as the files of a tokenizer tell other programs."""
+"""The tokens at the beginning and the end of a model's texts, and their form in tokenizer files for other programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nlptools.text.vocab import ROLES, Vocab
 
 @dataclass(frozen=True)
 class Boundaries:
-    """Ids of tokens that are put around texts; None: no token.
+    """Ids of the tokens around texts; None: no token.
 
     Attributes:
         first: before a text, or before two that make one row.
@@ -29,7 +29,7 @@ class Boundaries:
 
     @classmethod
     def of_encoder(cls, vocab: Vocab | None) -> Boundaries:
-        """Those of a BERT: [CLS] and [SEP], or the tokens for the begin and the end of texts."""
+        """The tokens around the texts of a BERT: [CLS] and [SEP], or the tokens for beginning and end of text."""
         if vocab is None:
             return cls()
         end = vocab.eos if vocab.sep is None else vocab.sep
@@ -60,7 +60,7 @@ class Boundaries:
 
 
 def with_template(post_processor: Mapping[str, Json] | None, template: Mapping[str, Json]) -> JsonObject:
-    """A post-processor that adds tokens by `template`, and treats offsets as the one of a tokenizer.json does."""
+    """A post-processor that adds tokens by `template`, and keeps the treatment of offsets in `post_processor`."""
     own = dict(post_processor or {})
     parts = own.get("processors", [own])
     listed = parts if isinstance(parts, list) else []
@@ -71,14 +71,14 @@ def with_template(post_processor: Mapping[str, Json] | None, template: Mapping[s
 def described(
     tokenizer: Any, source: str, config: Mapping[str, Json], vocab: Vocab, boundaries: Boundaries
 ) -> tuple[str, JsonObject]:
-    """tokenizer.json and tokenizer_config.json that make other programs put tokens around texts; unchanged if they do so now.
+    """tokenizer.json and tokenizer_config.json that add `boundaries` to texts in other programs; unchanged if they do already.
 
     Args:
         tokenizer: the `tokenizers.Tokenizer` of the tokenizer.json `source`.
         config: the tokenizer_config.json.
     """
     if any(id is not None and id >= len(vocab) for id in (boundaries.first, boundaries.between, boundaries.last)):
-        return source, dict(config)  # a token of the model that the tokenizer has no name for
+        return source, dict(config)  # the tokenizer has no name for a token of the model
     text = tokenizer.encode("a", add_special_tokens=False).ids
     found = [tokenizer.encode(*texts, add_special_tokens=True).ids for texts in (("a",), ("a", "a"))]
     says = config.get("add_bos_token")
@@ -89,11 +89,11 @@ def described(
         return source, dict(config)
     content = json.loads(source)
     content["post_processor"] = with_template(content.get("post_processor"), boundaries.template(vocab))
-    # classes of families make tokenizers without this template, and so does transformers where one of the two keys stands
+    # tokenizer classes of families ignore this template, and so does transformers if the file has one of the two keys
     kept = {key: value for key, value in config.items() if key not in ("add_bos_token", "add_eos_token")}
     kept["tokenizer_class"] = "PreTrainedTokenizerFast"
     if boundaries.first is not None and boundaries == Boundaries(vocab.bos, vocab.bos):
-        kept["add_bos_token"] = True  # makes the same one
+        kept["add_bos_token"] = True  # has the same effect
     return json.dumps(content, indent=2, ensure_ascii=False), kept
 
 

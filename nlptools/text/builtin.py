@@ -62,7 +62,7 @@ class _Rule(NamedTuple):
     split: Callable[[str], list[str]]
     join: Callable[[Sequence[str]], str]
     spans: Callable[[list[str], str], list[tuple[int, int]]]
-    sees_case: bool = False  # whether `split` depends on letter case: then the tokens are lower-cased, not the text
+    sees_case: bool = False  # `split` depends on letter case: tokens are lower-cased, not the text
 
 
 def _character_spans(tokens: list[str], text: str) -> list[tuple[int, int]]:
@@ -182,7 +182,7 @@ class NamedTokenizer:
 
 @contextlib.contextmanager
 def all_known() -> Iterator[None]:
-    """Looks up tokens in a vocabulary without <unk>. Raises DataError for one that is not there."""
+    """Look up tokens in a vocabulary without <unk>. Raises DataError for an unknown token."""
     try:
         yield
     except KeyError as error:

@@ -1,6 +1,6 @@
 """Words as the numbers of their UTF-8 bytes, as ELMo reads them (the numbers of bilm-tf and AllenNLP).
 
-A byte has its value plus 1. Marks stand before and after each word; the begin and the end of a text are words of one mark.
+The number of a byte is its value plus 1. Marks surround each word; begin and end of a text are words of one mark.
 Shapes: N words, C columns.
 """
 

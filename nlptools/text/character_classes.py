@@ -1,7 +1,7 @@
 """Classes of characters by Unicode general category, as bodies of regular-expression classes.
 
-Source: The Unicode Standard, section 4.5; the version is that of the running Python's `unicodedata`. The standard
-library's `re` has no \\p{...}. Each table is built on first use, which takes some milliseconds.
+Source: The Unicode Standard, section 4.5, in the version of the running Python (`unicodedata`). The standard library's `re`
+has no \\p{...}. Each table is built on first use, which takes some milliseconds.
 """
 
 from __future__ import annotations

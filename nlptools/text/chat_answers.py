@@ -1,9 +1,9 @@
-"""Where the answers of the assistant stand in what a chat template writes.
+"""The places of the assistant's answers in the output of a chat template.
 
-Most templates write a conversation from left to right: a finished conversation begins with the prompt for its answer. Those of
-reasoning models do not: they open the prompt with `<think>`, or leave out the reasoning of earlier answers once others follow.
-What counts then is the text of the finished conversation. A template is a program, so its answers are found by experiment: a
-mark replaces the content of a turn, and shows what the template writes before and after it.
+Most templates write a conversation from left to right: a finished conversation begins with the prompt for its answer. Templates
+of reasoning models differ: the prompt ends with `<think>`, or earlier answers lose their reasoning once others follow. Training
+then uses the text of the finished conversation. A template is a program, so experiments locate the answers: a mark replaces the
+content of a turn, which shows the text before and after it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _BEFORE = "\u241e"  # stands for the content of the turn before an answer
 
 
 def continued(chat: Conversation, turns: Sequence[Message], answers: Sequence[str]) -> tuple[str, list[str]]:
-    """The text of a conversation up to the assistant's next turn, and what follows it for each of several answers.
+    """The prompt of a conversation, up to the assistant's next turn, and the continuation for each of several answers.
 
-    Without answers, the prompt as a model is to continue it. With answers, a prompt that begins a finished conversation, see
-    the module.
+    Without answers, this is the prompt for generation. With answers, it is the beginning of a finished conversation, see the
+    module.
     """
     prompt = chat(turns, True)
     wholes = [_finished(chat, turns, answer) for answer in answers]
@@ -35,8 +35,8 @@ def continued(chat: Conversation, turns: Sequence[Message], answers: Sequence[st
 
 
 def spans(chat: Conversation, turns: Sequence[Message], answers: Sequence[int]) -> tuple[str, list[tuple[int, int]]]:
-    """The text of a finished conversation, and where it has answers: from the end of what begins every answer to the end of
-    the mark behind this one. Answers that the template leaves out, or writes into each other, have no place.
+    """The text of a finished conversation, and the places of its answers: from the end of the header of the turn to the end of
+    the mark after the answer. Answers that the template omits or interleaves have no place.
 
     Args:
         answers: the numbers of turns of the assistant, in order; the last one is the last turn.
@@ -51,7 +51,7 @@ def spans(chat: Conversation, turns: Sequence[Message], answers: Sequence[int]) 
 
 
 def shared(texts: Sequence[str]) -> str:
-    """What all texts begin with: the whole first one, or less, up to white space or the end of a mark such as `<think>`."""
+    """The common beginning of all texts: the whole first one, or a part up to white space or a mark such as `<think>`."""
     same = reduce(_common, texts)
     if len(same) == len(texts[0]):
         return same
@@ -60,11 +60,11 @@ def shared(texts: Sequence[str]) -> str:
 
 
 def warn_of(opening: str) -> None:
-    """Say that a template opens the prompt for an answer with a text that finished answers lack."""
+    """Warn that the template ends the prompt for an answer with text that finished answers lack."""
     if opening:
         messages.warn(
             f"the chat template opens the prompt for an answer with {shown(opening)}, but no finished answer:"
-            " texts are those of finished conversations",
+            " training uses the text of finished conversations",
             kind="chat template",
             most=1,
         )
@@ -87,7 +87,7 @@ def _span(chat: Conversation, turns: Sequence[Message], number: int, whole: str)
 
 
 def _header(chat: Conversation, turns: Sequence[Message], number: int) -> tuple[str, str]:
-    """What stands between the turn before an answer and its content, in a finished conversation and in a prompt for it; empty
+    """The text between the turn before an answer and its content, in a finished conversation and in a prompt for it; empty
     where the template does not show it.
     """
     if not number:
@@ -105,7 +105,7 @@ def _marked(turns: Sequence[Message], marks: Mapping[int, str]) -> list[Message]
 
 
 def _common(first: str, second: str) -> str:
-    """What two texts begin with."""
+    """The common beginning of two texts."""
     differing = (i for i, (a, b) in enumerate(zip(first, second)) if a != b)
     return first[: next(differing, min(len(first), len(second)))]
 

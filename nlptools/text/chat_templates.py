@@ -1,8 +1,8 @@
-"""Chat templates: conversations as the text that a model was trained on.
+"""Chat templates, which turn conversations into the text that a model was trained on.
 
-A model directory brings its own, in the language of Jinja: it runs in a sandbox (`template_sandbox`), where it sees what
-transformers gives it, and nothing else. Some published formats are known by name and need no package, also where a directory
-has what `ChatFormat.source` writes.
+The template of a model directory is a program in Jinja. It runs in a sandbox (`template_sandbox`) with the same environment as
+in transformers. Some published formats are known by name and need no package, not even for directories with a template that
+`ChatFormat.source` wrote.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _NO_SYSTEM = "this chat template has no system messages"
 
 @dataclass(frozen=True)
 class ChatFormat:
-    """A published format in which all turns look alike.
+    """A published format with the same form for all turns.
 
     Attributes:
         begin: text before the first turn.
         before, after: text around the content of a turn; `{role}` is its role.
         roles: other names of roles.
-        strip: white space around a content is left out.
+        strip: remove white space around the content.
         system: whether there are system messages.
     """
 
@@ -149,7 +149,7 @@ def for_training(directory: str, chat: str | None) -> Conversation | None:
         return own_template(directory)
     path = locate(directory)
     if _source(path, _config(path / _CONFIG)) not in (None, FORMATS[chat].source):
-        raise UsageError(f"--chat {chat}: {display(directory)} has a chat template of its own")
+        raise UsageError(f"--chat {chat}: {display(directory)} already has a chat template")
     return FORMATS[chat]
 
 
@@ -173,22 +173,22 @@ def keep(directory: Path, base: str, chat: str | None) -> list[str]:
 
 
 def end_of_turn(chat: Conversation) -> str:
-    """The text behind an answer, without white space around it."""
+    """The text after an answer, without white space around it."""
     return after_answer(chat).strip()
 
 
 def after_answer(chat: Conversation) -> str:
-    """The text behind the last answer of a conversation."""
+    """The text after the last answer of a conversation."""
     turns = [{"role": "user", "content": "?"}, {"role": "assistant", "content": MARK}]
     return chat(turns, False).rpartition(MARK)[2]
 
 
 @dataclass(frozen=True)
 class Renderer:
-    """Makes a prompt of a conversation, up to the beginning of the assistant's turn.
+    """Makes the prompt of a conversation, up to the beginning of the assistant's turn.
 
     Attributes:
-        end: what follows an answer, where it is text; "" where it is a token, which ends an answer by itself.
+        end: the text after an answer; "" if it is a token, which ends an answer by itself.
     """
 
     conversation: Conversation
@@ -200,7 +200,7 @@ class Renderer:
 
 
 def renderer(name: str, tokenizer: Tokenizer) -> Renderer | None:
-    """That of the chat template of a model directory, or of the known one of this name; None for a directory without one.
+    """The renderer for the chat template of a model directory, or for a known format; None for a directory without template.
     Raises as `chat_template`.
     """
     if name not in FORMATS and not has_chat_template(name):
@@ -233,7 +233,7 @@ def _token(value: Json) -> str | None:
 
 
 def _source(path: Path, tokenizer: Mapping[str, Json]) -> str | None:
-    """The Jinja source: in a file of its own, or in tokenizer_config.json, where several have names."""
+    """The Jinja source: in a separate file, or in tokenizer_config.json, which may have several by name."""
     if (path / _TEMPLATE).is_file():
         with reading(path / _TEMPLATE):
             return read_bytes(path / _TEMPLATE, MAX_JSON_BYTES).decode("utf-8")

@@ -11,7 +11,7 @@ from nlptools.text.vocab import Vocab
 def load_tokenizer(name: str, vocab: str | None, document: str) -> Tokenizer:
     """The tokenizer `name` with the vocabulary in the file `vocab`; see `text.tokenizer.load`.
 
-    A vocabulary of characters gets the line end, if it lacks it and documents (`document`) have several lines.
+    The line end is added to a vocabulary of characters without it, if documents (`document`) have several lines.
     """
     loaded = None if vocab is None else Vocab.load(vocab)
     if loaded is not None and has_line_ends(name, document) and "\n" not in loaded.ids:

@@ -1,7 +1,7 @@
 """A tokenizer of ours as a tokenizer.json, for programs that read nothing else.
 
-The ids of a text are the same, but for names of special tokens in it, which become the special tokens in transformers, and
-for letters that are newer than Python's Unicode tables.
+The ids of a text are the same, with two exceptions: in transformers, the names of special tokens in a text become these tokens;
+and lower-casing differs for letters that are newer than Python's Unicode tables.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def write(tokenizer: Convertible, directory: Path, boundaries: Boundaries | None
 
 
 def lower_case(package: Any) -> list[Any]:
-    """Normalizers that do what Python's `lower` does: that of the package alone misses the sigma at the end of a word."""
+    """Normalizers equivalent to Python's `lower`; the package's `Lowercase` alone misses the sigma at the end of words."""
     sigma = package.normalizers.Replace(package.Regex(_FINAL_SIGMA), "ς")
     return [sigma, package.normalizers.Lowercase()]
 
@@ -77,7 +77,7 @@ def of_words(vocab: Vocab, *, ascii_only: bool, lowercase: bool) -> Any:
 
 
 def of_characters(vocab: Vocab, space: str, *, lowercase: bool) -> Any:
-    """A `tokenizers.Tokenizer` of characters; `space` stands for a space, and has a backslash before it where it is text.
+    """A `tokenizers.Tokenizer` of characters. `space` represents a space; in a text, it becomes a backslash and itself.
     Raises Inexpressible.
     """
     package = tokenizers_package()

@@ -1,8 +1,8 @@
-"""Calls of a library on files and text that nobody has checked, with a bound on time and without its own messages.
+"""Calls of a library on untrusted files and text, with a time limit and without messages of the library.
 
-A regular expression of a tokenizer.json can take years for a short line, and an error in the Rust of the tokenizers package
-prints a report before it becomes an exception. So a call runs in a thread. When the time is up, the thread is abandoned; it ends
-with the process. On Linux the thread also has a separate table of open files, in which standard error is /dev/null; elsewhere
+A regular expression in a tokenizer.json can take years for a short line, and an error in the Rust code of the tokenizers package
+prints a report before it becomes an exception. So a call runs in a thread, which is abandoned at the time limit and ends with
+the process. On Linux, the thread also has a separate table of open files with standard error at /dev/null; on other systems
 the library still prints.
 """
 
@@ -30,13 +30,13 @@ os.register_at_fork(after_in_child=_idle.clear)  # threads stay in the parent
 
 
 class _Overdue(Exception):
-    """A call has taken longer than it may."""
+    """A call exceeds the time limit."""
 
 
 def guarded(size: int, call: Callable[[], _T], path: str) -> _T:
-    """What `call()` returns, which works on `size` characters or tokens with a file at `path`.
+    """The result of `call()`, which processes `size` characters or tokens with a file at `path`.
 
-    The bound is one of the wall clock and of the processor time of the process: neither a pause nor a busy machine uses it up.
+    The limit applies to both wall clock and processor time of the process, so that a pause or a busy machine does not count.
 
     Raises:
         BundleError: an error of the library, or a call that takes longer than 10 s and 1 s for every 20,000 characters.
@@ -55,7 +55,7 @@ def guarded(size: int, call: Callable[[], _T], path: str) -> _T:
 
 
 class _Caller:
-    """A thread for one call after the other."""
+    """A thread that runs calls, one after the other."""
 
     def __init__(self) -> None:
         self._calls: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
@@ -63,7 +63,7 @@ class _Caller:
         threading.Thread(target=self._work, name="guarded call", daemon=True).start()
 
     def run(self, call: Callable[[], Any], seconds: float) -> Any:
-        """What a call returns or raises. Raises _Overdue. After an error the thread is not used again."""
+        """The result of a call; raises its exception, or _Overdue. After an error the thread is not used again."""
         self._calls.put(call)
         wall, processor = time.monotonic(), time.process_time()
         try:

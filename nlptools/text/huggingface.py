@@ -130,7 +130,7 @@ class HuggingFace:
         return ""
 
     def _letters(self) -> dict[str, bool]:
-        """For programs that read vocab.txt alone: what BERT's normalizer does to letters; nothing of other tokenizers."""
+        """Settings of BERT's normalizer, for programs that read vocab.txt alone; empty for other tokenizers."""
         normalizer = json.loads(self._source).get("normalizer") or {}
         if normalizer.get("type") != "BertNormalizer":
             return {}
@@ -139,8 +139,8 @@ class HuggingFace:
 
     @property
     def components(self) -> dict[str, Any]:
-        """What the parts of the tokenizer are: `model`, the `types` of pre-tokenizers and decoders, and the marks of pieces,
-        the prefix `continuation` and the `suffix` at the end of a word; "" for none.
+        """The parts of the tokenizer: `model`, the `types` of pre-tokenizers and decoders, and the marks of pieces, the prefix
+        `continuation` and the `suffix` at the end of a word; "": none.
         """
         model = self._tokenizer.model
         parts = [part for part in (self._tokenizer.pre_tokenizer, self._tokenizer.decoder) if part is not None]
@@ -192,8 +192,8 @@ def from_json(path: Path, lowercase: bool = False, threads: int = 0) -> HuggingF
 def from_vocab_txt(path: Path, lowercase: bool = False) -> HuggingFace:
     """WordPiece with the vocabulary of a BERT-style vocab.txt: one token per line.
 
-    `do_lower_case` and `strip_accents` in a tokenizer_config.json beside it determine whether text is lower-cased, and its marks
-    removed. The default is to lower-case if no token has an upper-case letter, and to remove marks if text is lower-cased.
+    `do_lower_case` and `strip_accents` in tokenizer_config.json determine whether text is lower-cased and its marks are removed.
+    By default, text is lower-cased if no token has an upper-case letter, and marks are removed if text is lower-cased.
     Raises BundleError.
     """
     tokens = _read(path).removeprefix("\ufeff").removesuffix("\n").split("\n")
@@ -230,7 +230,7 @@ def from_merges(vocab: Path, merges: Path, lowercase: bool = False) -> HuggingFa
 
 
 def wordpiece(ids: Mapping[str, int], lowercase: bool, strip_accents: bool) -> Any:
-    """A `tokenizers.Tokenizer` equivalent to that of BERT, with the template [CLS] a [SEP] b [SEP].
+    """A `tokenizers.Tokenizer` equivalent to BERT's, with the template [CLS] a [SEP] b [SEP].
 
     `strip_accents`: combining marks are removed, as published uncased models do: accents, and vowel signs of Indic scripts.
     """
@@ -246,7 +246,7 @@ def wordpiece(ids: Mapping[str, int], lowercase: bool, strip_accents: bool) -> A
 
 
 def byte_level_bpe(ids: Mapping[str, int], merges: Sequence[tuple[str, ...]], lowercase: bool = False) -> Any:
-    """A `tokenizers.Tokenizer` equivalent to that of GPT-2."""
+    """A `tokenizers.Tokenizer` equivalent to GPT-2's."""
     package = tokenizers_package()
     tokenizer = package.Tokenizer(package.models.BPE(dict(ids), list(merges)))
     tokenizer.pre_tokenizer = package.pre_tokenizers.ByteLevel(add_prefix_space=False)

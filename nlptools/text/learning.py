@@ -307,7 +307,9 @@ def train_byte_bpe(
     if size < 256 + len(chosen):
         raise DataError(f"a vocabulary of {size} is too small: bytes and special tokens need {256 + len(chosen)}")
     tokenizer = huggingface.byte_level_bpe({}, [], lowercase)
-    words = package.pre_tokenizers.ByteLevel(add_prefix_space=False)  # that of `tokenizer` is locked during training
+    words = package.pre_tokenizers.ByteLevel(
+        add_prefix_space=False
+    )  # the pre-tokenizer of `tokenizer` is locked during training
     long = 0
     trainer = package.trainers.BpeTrainer(
         vocab_size=size,
@@ -351,7 +353,7 @@ def _read_here(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _shorter_words(words: Counter[str]) -> Counter[str]:
-    """`words`, with those of more than MAX_WORD characters split; warns how many."""
+    """`words`, with a split of words of more than MAX_WORD characters; warns of their number."""
     long = [word for word in words if len(word) > MAX_WORD]
     if not long:
         return words

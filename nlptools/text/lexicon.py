@@ -1,4 +1,4 @@
-"""A tokenizer that numbers all words, also those outside its vocabulary, for models that read words as they are spelled."""
+"""A tokenizer that numbers all words, also words outside its vocabulary, for models that read the spelling of words."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The tokenizers of MarianMT directories: two SentencePiece models with a table of ids.
 
-Such a directory (Marian: Junczys-Dowmunt et al. 2018, arXiv:1804.00344; the layout is that of Hugging Face) contains two
-SentencePiece models, `source.spm` and `target.spm`, and the id of each piece in `vocab.json`, which is for both sides unless
-there is a `target_vocab.json`. Departures from Hugging Face's tokenizer: text never becomes a special token, and `>>xx<<` at
-the beginning of a text is a token only if the vocabulary contains it.
+Such a directory (Marian: Junczys-Dowmunt et al. 2018, arXiv:1804.00344, in the layout of Hugging Face) contains two SentencePiece
+models, `source.spm` and `target.spm`, and the id of each piece in `vocab.json`, for both sides unless `target_vocab.json` exists.
+Departures from Hugging Face's tokenizer: text does not become a special token, and `>>xx<<` at the beginning of a text is a token
+only if the vocabulary contains it.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Marian:
         return [(0, cut), *spans] if tags else spans
 
     def save(self, directory: Path, boundaries: Boundaries | None = None) -> list[str]:
-        """See `tokenizer.Tokenizer`: a directory with this tokenizer on both sides, whose class adds the end of a sentence."""
+        """See `tokenizer.Tokenizer`: a directory with this tokenizer on both sides. Its class adds the end of a sentence."""
         return write_directory(directory, self, self)
 
     def json_obstacle(self) -> str:

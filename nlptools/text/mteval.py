@@ -1,7 +1,7 @@
 """The tokenizers of machine-translation evaluation: 13a, intl and zh.
 
 `13a` is mteval-v13a.pl and `intl` is mteval-v14.pl (NIST), as implemented by sacrebleu (Post 2018, arXiv:1804.08771). The
-result equals that of sacrebleu byte for byte, including its quirks; for `intl`, this holds for the characters of the Unicode
+result is the same as in sacrebleu, byte for byte, including its quirks; for `intl`, this holds for the characters of the Unicode
 version of the running Python. There is no exact inverse: decoding joins the tokens with spaces.
 """
 

@@ -1,8 +1,8 @@
 """Templates of prompts: text with the names of fields between braces, `{input} => {output}`.
 
-* The prompt ends before the first field of the answer; examples, whose answer is known, have the rest, too.
+* The prompt ends before the first field of the answer; examples with a known answer include the rest.
 * Spaces at the end of a prompt become the beginning of the answer: most tokenizers have them in the first token of a word.
-* A paragraph (between blank lines) is left out where it has fields and all of them are empty, unless the answer is in it.
+* A paragraph (between blank lines) with fields is omitted if all of them are empty, unless it contains the answer.
 * Braces as text are doubled: `{{`, `}}`.
 * In a file, a line `---` ends a description of the task, which prompts begin with.
 """
@@ -61,14 +61,14 @@ class Template:
         return _MARK.join(parts)
 
     def completion(self, fields: Mapping[str, Any]) -> str:
-        """What follows the prompt. Raises MissingField."""
+        """The text after the prompt. Raises MissingField."""
         first, *others = self.answer
         parts = [_filled(paragraph, fields) for paragraph in others if not _is_empty(paragraph, fields)]
         return _MARK.join([_filled(first, fields), *parts])
 
 
 def read_template(name: str, answer: str) -> Template:
-    """The template of a file, or the known one of this name, whose answers begin with the field `answer`.
+    """The template in a file, or a known template by name; answers begin with the field `answer`.
 
     Raises:
         DataError: the file is not a template.
@@ -90,7 +90,7 @@ def read_template(name: str, answer: str) -> Template:
 
 
 def parse(text: str, name: str, answer: str, before: int = 0) -> Template:
-    """The template that `text` is; it begins after line `before` of the file `name`.
+    """The template in `text`, which begins after line `before` of the file `name`.
 
     Raises:
         DataError: a brace without a partner, or more than a name between braces.

@@ -1,11 +1,11 @@
 """A check of SentencePiece model files before the C++ loader reads them.
 
 The file is a protocol buffer (sentencepiece_model.proto). Field 1 holds the pieces (1 text, 2 score, 3 type), field 2 the
-trainer settings (3 type of model), fields 3 and 5 the normalizers, whose field 2 is a compiled character map: the size of
-a double-array trie, the trie, and the replacement texts. Long pieces, pieces with a NUL and tries with transitions out of
-bounds crash the loader, and Python cannot catch such a crash.
-The fields are read here, not with the package's sentencepiece_model_pb2: that needs the protobuf package, which nothing
-else needs, and whose import takes longer (0.11 s) than reading a model here (0.05 s for 2,000 pieces, mostly the trie).
+trainer settings (3 type of model), fields 3 and 5 the normalizers. Field 2 of a normalizer is a compiled character map: the
+size of a double-array trie, the trie, and the replacement texts. Long pieces, pieces with a NUL and tries with transitions out
+of bounds crash the loader, and Python cannot catch such a crash.
+The package's sentencepiece_model_pb2 also reads these fields, but needs the protobuf package; its import takes longer (0.11 s)
+than reading a model here (0.05 s for 2,000 pieces, mostly the trie).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class SentencePieceVocabulary(NamedTuple):
 
 
 class TextNormalization(NamedTuple):
-    """How a model changes text before it cuts it."""
+    """The changes to a text before its segmentation."""
 
     characters: bytes = b""  # a compiled map
     prefix: bool = True  # a space is put before a text

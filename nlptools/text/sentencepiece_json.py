@@ -47,7 +47,7 @@ def converted(model: bytes, pieces: SentencePieceVocabulary, vocab: Vocab, lower
         raise Inexpressible("its model keeps spaces, or puts them after words")
     package = tokenizers_package()
     symbols = [text for text, type in zip(pieces.texts, pieces.types, strict=True) if type == USER_DEFINED]
-    alone = symbols if pieces.model != UNIGRAM else []  # those of a unigram model have the best score of all pieces
+    alone = symbols if pieces.model != UNIGRAM else []  # in a unigram model, symbols have the best score
     out = package.Tokenizer(_model(package, pieces, vocab, whole=bool(alone)))
     cleaned = _cleaned(package, settings)
     normalizer = package.normalizers.Sequence(cleaned)

@@ -1,7 +1,7 @@
 """Stems of English words.
 
-Porter 1980, "An algorithm for suffix stripping" (Program 14.3), with the changes that nltk's PorterStemmer makes by
-default, so that the stems equal those of nltk: a few irregular words; `ies` and `ied` of words of four letters become `ie`;
+Porter 1980, "An algorithm for suffix stripping" (Program 14.3), with the default changes of nltk's PorterStemmer, so that the
+stems are the same as in nltk: a few irregular words; `ies` and `ied` of words of four letters become `ie`;
 `y` becomes `i` after any consonant except the first letter; `bli`, `fulli` and `logi` are suffixes of step 2, where `alli`
 is applied first; a two-letter word of vowel and consonant satisfies the condition `*o` of the paper.
 Departures from nltk: words must be in lower case; every character except a, e, i, o, u and some y is a consonant, digits too.

@@ -1,8 +1,8 @@
-"""The sandbox of chat templates: a process of its own for each template, with bounds on time, memory and output.
+"""The sandbox of chat templates: a separate process for each template, with limits on time, memory and output.
 
-Jinja's sandbox keeps a template from what is outside of it, but `'x' * 10**10` exhausts the memory, and a loop the patience, of
-whoever renders it. So the template of a model directory is rendered in another process (`template_worker`), which starts once
-and then answers for every conversation. A template that exceeds a bound costs that process alone.
+Jinja's sandbox isolates a template, but `'x' * 10**10` still exhausts memory, and a loop may run for ever. A separate process
+(`template_worker`) therefore renders the template of a model directory. It starts once, and answers for every conversation. A
+template that exceeds a limit ends this process only.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
 
 @dataclass(frozen=True)
 class Bounds:
-    """What one rendering may use, beside what grows with the conversation.
+    """Limits of one rendering; most grow with the conversation.
 
     Attributes:
         source: characters of the template.
@@ -109,7 +109,7 @@ class Sandbox:
         data = (json.dumps(limits)[:-1] + ", " + text[1:]).encode("utf-8", "surrogatepass")
         try:
             reply = process.ask(data, 6 * limits["output"])
-        except BaseException:  # such as Ctrl-C: an answer that nobody has read would be taken for the next one
+        except BaseException:  # such as Ctrl-C: the unread answer would be taken for the next one
             self._process = None
             process.end()
             raise

@@ -35,11 +35,11 @@ class _Refused(TemplateError):
 
 
 class _Unfit(Exception):
-    """The template exceeds a bound; the message says which."""
+    """The template exceeds the limit that the message names."""
 
 
 class _Generation(Extension):
-    """The block that marks what the assistant says: only its content is written."""
+    """The block around an answer of the assistant: only its content is written."""
 
     tags = {"generation"}  # noqa: RUF012 - as the base class declares it
 
@@ -73,7 +73,7 @@ def _tojson(
 
 
 def compiled(source: str) -> Template:
-    """A template in the dialect of transformers. Raises TemplateError, and what a bound or Python's compiler raises."""
+    """A template in the dialect of transformers. Raises TemplateError, or the error of a limit or of Python's compiler."""
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
     )

@@ -14,8 +14,8 @@ from nlptools.text.tokenizer import Tokenizer
 
 
 def started(ids: list[int], start: int, end: int) -> list[int]:
-    """`ids` with the token `start` before them, unless they begin with it, as texts of chat templates may. Where it is also the
-    token at the end of texts, it is put before any.
+    """`ids` with the token `start` before them, unless they begin with it, as texts of chat templates may. If it also ends
+    texts, it is always added.
     """
     return ids if start != end and ids[:1] == [start] else [start, *ids]
 
@@ -36,8 +36,8 @@ def first_token(tokenizer: Tokenizer, directory: Path) -> int | None:
 
 
 def end_tokens(directory: Path, config: Mapping[str, Any], tokenizer: Tokenizer) -> list[int]:
-    """The ids of the tokens that end a text, the end-of-text token first: of `config`, its config.json, and of
-    generation_config.json, either of which may list several. Raises BundleError for ids that are no tokens of the model.
+    """The ids of the tokens that end a text, the end-of-text token first: from `config`, its config.json, and from
+    generation_config.json. Both may list several. Raises BundleError for ids that are not tokens of the model.
     """
     settings = directory / "generation_config.json"
     more = artifacts.read_json(settings).get("eos_token_id") if settings.is_file() else None

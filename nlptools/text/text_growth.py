@@ -1,7 +1,7 @@
-"""How much longer the normalizers and decoders of a tokenizer.json can make a text.
+"""Bounds for the growth of a text by the normalizers and decoders of a tokenizer.json.
 
-A replacement of `a` by ten letters after another one makes a hundred of one letter, and nine of them exhaust any memory. The
-bound of a chain is the largest product of replacements of which each can find characters of the one before.
+Two consecutive replacements of `a` by ten letters make a hundred of one letter, and nine exhaust any memory. The bound of a
+chain is the largest product of replacements that can each find characters of the previous one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nlptools.json_types import Json
 from nlptools.text.builtin import without_surrogates
 from nlptools.text.guarded_calls import guarded
 
-MOST = 1000  # times as long; those of published tokenizers reach some hundreds for the rarest characters
+MOST = 1000  # times as long; published tokenizers reach some hundreds for the rarest characters
 _MOST_STEPS = 1000
 _MOST_CHARACTERS = 1 << 28  # that normalizers may make of a batch
 # Longest decomposition, or case, of one character; BERT's also puts spaces around Chinese characters.
@@ -25,7 +25,7 @@ _FACTORS = {"NFD": 4, "NFC": 3, "NFKD": 18, "NFKC": 18, "Lowercase": 2, "BertNor
 
 
 class _Step(NamedTuple):
-    """A replacement: how many times as long it makes what it replaces, which characters it needs and writes; None: any."""
+    """A replacement: the growth of the replaced text, the characters that it needs and writes; None: any."""
 
     factor: float
     reads: frozenset[str] | None = None

@@ -1,4 +1,4 @@
-"""The bytes that each token adds to a text, for tokenizers whose tokens are pieces of it."""
+"""The bytes that each token adds to a text, for tokenizers that cut text into pieces."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def token_bytes(tokenizer: Tokenizer) -> list[bytes] | None:
     elif not isinstance(tokenizer, HuggingFace) or any(_SPACE in token for token in vocab.tokens):
         pieces = [_bytes_of_piece(token) for token in vocab.tokens]
     else:
-        return None  # WordPiece, whose decoder cleans up spaces
+        return None  # the decoder of WordPiece cleans up spaces
     special = {*vocab.marks, vocab.unk}
     return [b"" if id in special else piece for id, piece in enumerate(pieces)]
 

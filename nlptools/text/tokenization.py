@@ -165,7 +165,7 @@ def _encoder(tokenizer: Tokenizer, settings: Tokenize) -> Callable[[LineBlock], 
 
 
 def _marks(tokenizer: Tokenizer, settings: Tokenize) -> tuple[list[str], list[str]]:
-    """The tokens or ids before and after those of a line: lists of one or none."""
+    """The tokens or ids to add before and after a line: lists of one or none."""
     vocab = tokenizer.vocab
     marks: tuple[list[str], list[str]] = ([], [])
     requests = ((settings.bos, ("bos", "cls"), "beginning"), (settings.eos, ("eos", "sep"), "end"))

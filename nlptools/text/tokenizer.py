@@ -32,7 +32,7 @@ class Tokenizer(Protocol):
     """Text to tokens to ids and back. Training, scoring and decoding need only these methods."""
 
     kind: str  # "sentencepiece", "tokenizers", or one of NAMES
-    lowercase: bool  # whether tokens are those of lower-cased text; `words` splits before it lower-cases
+    lowercase: bool  # whether text is lower-cased; `words` lower-cases after splitting
 
     @property
     def vocab(self) -> Vocab | None:
@@ -62,12 +62,12 @@ class Tokenizer(Protocol):
     def save(self, directory: Path, boundaries: Boundaries | None = None) -> list[str]:
         """Write the tokenizer's files into `directory` and return their names; `load(directory)` reads them back.
 
-        `boundaries`: the tokens that the model's texts have around them, for the programs that add what the files say; None:
-        those that the files said.
+        `boundaries`: the tokens around the texts of the model, which the files tell other programs; None: as in the files that
+        were loaded.
         """
 
     def json_obstacle(self) -> str:
-        """Why `save` writes no tokenizer.json; "": it writes one, or files that transformers reads as well."""
+        """Why `save` writes no tokenizer.json; "": it writes one, or other files that transformers reads."""
 
 
 def load(name_or_path: str | Path, vocab: str | Path | Vocab | None = None, lowercase: bool = False) -> Tokenizer:
@@ -77,7 +77,7 @@ def load(name_or_path: str | Path, vocab: str | Path | Vocab | None = None, lowe
         name_or_path: a name (see `builtin`); or a file: SentencePiece `.model`,
             Hugging Face `tokenizer.json`, WordPiece `vocab.txt`, vocabulary `.tsv` (tokens separated by white space,
             ids by line); or a model directory with one of these files, or with `vocab.json` and `merges.txt`. If a
-            directory has two tokenizers, that of the source is loaded.
+            directory has two tokenizers, the source tokenizer is loaded.
         vocab: the ids of a named tokenizer: a `token TAB count` file, or a Vocab.
         lowercase: lower-case the tokens, even if the directory does not record this setting.
 
@@ -126,7 +126,7 @@ def _load_file(path: Path, lowercase: bool) -> Tokenizer:
     if path.suffix == ".tsv":
         return NamedTokenizer("whitespace", Vocab.load(path), lowercase)
     raise BundleError(
-        f"{display(str(path))}: the name is not that of a tokenizer file",
+        f"{display(str(path))}: not a known name of a tokenizer file",
         hint="expected .model (SentencePiece), tokenizer.json, vocab.txt (WordPiece), .tsv, or a directory",
     )
 

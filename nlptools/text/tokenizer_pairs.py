@@ -1,7 +1,7 @@
 """Pairs of tokenizers, one for each side of an encoder-decoder: their shared special tokens and their files.
 
 The padding token has the same id on both sides, and so has the end-of-sentence token. SentencePiece models are saved as in
-a MarianMT directory; other tokenizers are saved in their usual files, that of the target in the folder `target`.
+a MarianMT directory, other tokenizers in their usual files, with the target tokenizer in the folder `target`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def pair(source: Tokenizer, target: Tokenizer | None = None) -> tuple[Tokenizer,
         if side.vocab is None:
             raise BundleError(f"the tokenizer {side.kind!r} has no vocabulary", hint="give it a --vocab FILE")
     own = [_own_pad(side) for side in sides]
-    # the padding of a SentencePiece model yields to that of the other side, and to the end of the target
+    # the padding of a SentencePiece model yields to the padding of the other side, and to the end of the target
     end = len(sides[-1].vocab or ())
     if isinstance(source, SentencePiece) and own[0] != (end if own[-1] is None else own[-1]):
         own[0] = None
@@ -49,7 +49,7 @@ def pair(source: Tokenizer, target: Tokenizer | None = None) -> tuple[Tokenizer,
         own[-1] = None
     pads = {pad for pad in own if pad is not None}
     if len(pads) > 1:
-        raise BundleError(f"the padding id of the source is {own[0]}, that of the target {own[1]}", hint=_SAME)
+        raise BundleError(f"the padding ids differ: source {own[0]}, target {own[1]}", hint=_SAME)
     place = pads.pop() if pads else end
     if place > end:
         raise BundleError(f"the padding id of the source is {place}, but the target has {end} tokens", hint=_SAME)
@@ -74,9 +74,7 @@ def special_ids(source: Tokenizer, target: Tokenizer | None = None) -> tuple[int
                 hint="expected </s>, the default of build-vocab, or another usual name",
             )
     if ends[0] != ends[1]:
-        raise BundleError(
-            f"the end-of-sentence id of the source is {ends[0]}, that of the target {ends[1]}", hint=_SAME
-        )
+        raise BundleError(f"the end-of-sentence ids differ: source {ends[0]}, target {ends[1]}", hint=_SAME)
     own = [pad for vocab in (last.vocab, first.vocab) if (pad := _pad(vocab)) is not None]
     pad = own[0] if own else len(last.vocab)
     if _own_pad(source) != pad and len(source.vocab) > pad:
@@ -165,7 +163,7 @@ def _load(path: Path, lowercase: bool) -> tuple[Tokenizer, Tokenizer]:
         return marian.read_directory(path, lowercase)
     if (path / "spiece.model").is_file() and not (path / "tokenizer.json").is_file():
         raise BundleError(  # Pegasus adds 103 to its ids; T5 and others have their own rules
-            f"{display(str(path))}: spiece.model: the ids of this model differ from those of its SentencePiece model",
+            f"{display(str(path))}: spiece.model: this kind of model does not use the ids of its SentencePiece model",
             hint="save the tokenizer as tokenizer.json",
         )
     tokenizer = load(path, lowercase=lowercase)

@@ -59,7 +59,7 @@ def report(
 ) -> None:
     """Warn if more than 5% of the tokens of a text are unknown, and name the likely cause.
 
-    A text that has the unknown token itself in place of rare words, as published corpora do, gets no warning for these.
+    Unknown tokens written in the text do not count: published corpora replace rare words by them.
 
     Args:
         text: the name of the text in messages.

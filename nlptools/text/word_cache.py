@@ -2,7 +2,7 @@
 
 In BERT's tokenizer, the tokens between two spaces do not depend on their context: the normalizer works character by
 character, words end at spaces, and pieces stay inside words. The ids of a text are therefore the concatenated ids of its
-words, which are looked up. The result equals that of the tokenizer, at several times its speed.
+words, which a table holds. The result is the same as with the tokenizer, several times as fast.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class WordCache:
         assert isinstance(tokenizer, HuggingFace)
         assert fits(tokenizer)
         self._tokenizer = tokenizer
-        # a special token that separates new words, many of which are encoded as one text
+        # a special token that separates new words, which are encoded as one text
         self._separator, self._separator_id = "", -1
         vocab = tokenizer.vocab
         if vocab is not None and vocab.sep is not None:

@@ -1,10 +1,10 @@
 """Text from words and punctuation marks: the inverse of `words.split_words`, up to spacing.
 
-No space stands before closing punctuation of any script, after opening punctuation and currency signs, around slash and
-underscore, inside quotation marks, beside punctuation of Chinese and Japanese, and before a token that begins with an
-apostrophe; one space stands everywhere else. Which side a quotation mark belongs to follows from the marks before it in the
-line: after „ the mark “ closes, and after » the mark « does. Straight quotes open and close in turn. An at-sign and a number
-sign belong to the word after them, an at-sign before a domain to both sides, and a colon in a time (10:30) to both numbers.
+Tokens are joined with one space, except before closing punctuation of any script, after opening punctuation and currency signs,
+around slash and underscore, inside quotation marks, next to punctuation of Chinese and Japanese, and before a token that begins
+with an apostrophe. The marks before a quotation mark determine its side: after „ the mark “ closes, and after » the mark « does.
+Straight quotes open and close in turn. An at-sign and a number sign belong to the word after them, an at-sign before a domain to
+both sides, and a colon in a time (10:30) to both numbers.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _TIGHT = frozenset(
 # The marks that a quotation mark closes, if one of them is open.
 _CLOSES = {"“": "„", "”": "“„”", "‘": "‚", "«": "»", "»": "«»", "‹": "›", "›": "‹›", '"': '"', "'": "'"}
 _QUOTES = frozenset("“”„‘‚«»‹›\"'")
-# Marks that open only if another one follows to close them (Swedish ”…”, German »…«): the marks to look for, and those of them
-# that close.
+# Marks that open only if another one follows to close them (Swedish ”…”, German »…«): the marks to look for, and the closing
+# ones among them.
 _NEEDS = {"”": ("“”", "”"), "»": ("«»", "«»"), "›": ("‹›", "‹›")}
 _DOMAIN = re.compile(r"[\w-]+(?:\.[\w-]+)+\.?")
 _HOURS, _MINUTES = re.compile(r"[0-9]{1,2}"), re.compile(r"[0-5][0-9]")

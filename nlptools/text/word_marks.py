@@ -1,7 +1,7 @@
 """How the tokens of a tokenizer show where words of white-space text begin and end.
 
-Most subword tokenizers put the space before a word into the first piece of the word, so that a piece does not say whether the
-word ends after it: the next piece does. For probabilities of words see `inference.words`.
+Most subword tokenizers put the space before a word into the first piece of the word. A piece then does not show whether the word
+ends after it; the next piece does. For probabilities of words see `inference.words`.
 Shapes: V tokens of the vocabulary.
 """
 
@@ -63,7 +63,7 @@ def _marks(tokenizer: Any) -> WordMarks:
 
 
 def _metaspace(tokens: list[str]) -> WordMarks:
-    """Tokens that have U+2581 in place of a space."""
+    """Tokens with U+2581 instead of spaces."""
     last = sum(token.endswith(SPACE) and len(token) > 1 for token in tokens)
     if last > sum(token.startswith(SPACE) and len(token) > 1 for token in tokens):
         return WordMarks(None, at_end=True)

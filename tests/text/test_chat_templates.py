@@ -218,7 +218,7 @@ def test_the_template_of_a_model_in_training(tmp_path):
     )
     assert for_training(none, None) is None and own_template(none) is None
     assert for_training(none, "chatml") is FORMATS["chatml"]
-    with pytest.raises(UsageError, match=r"--chat chatml: .* has a chat template of its own"):
+    with pytest.raises(UsageError, match=r"--chat chatml: .* already has a chat template"):
         for_training(own, "chatml")
     again = folder(tmp_path / "again", FORMATS["chatml"].source)
     assert for_training(again, "chatml") is FORMATS["chatml"]

@@ -163,7 +163,7 @@ def test_words(tmp_path: Path) -> None:
     own = words("<pad>", "x")
     assert pair(own) == (own, own) and special_ids(own) == (3, 2, 5, 5)
     assert special_ids(*pair(own, a)) == (3, 2, 5, 7)  # the target has room for it in the middle
-    with pytest.raises(BundleError, match="padding id of the source is 3, that of the target 4"):
+    with pytest.raises(BundleError, match="padding ids differ: source 3, target 4"):
         pair(own, words("x", "<pad>"))
     with pytest.raises(BundleError, match="but the target has"):
         pair(words("1", "2", "3", "<pad>"), words("1"))
@@ -183,7 +183,7 @@ def test_ends_of_sentences(tmp_path: Path) -> None:
     assert raised.value.hint
     with pytest.raises(BundleError, match="has no vocabulary"):
         special_ids(load("words"))
-    with pytest.raises(BundleError, match="end-of-sentence id of the source is 2, that of the target 0") as raised:
+    with pytest.raises(BundleError, match="end-of-sentence ids differ: source 2, target 0") as raised:
         special_ids(words("a"), NamedTokenizer("words", Vocab(["</s>", "<unk>", "a", "b"])))
     assert raised.value.hint and "same special tokens" in raised.value.hint
     bert = NamedTokenizer("words", Vocab(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"]))

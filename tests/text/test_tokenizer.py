@@ -190,7 +190,7 @@ def test_names_and_paths(tmp_path, made):
         load("bytes", vocab=Vocab(["a"]))
     other = tmp_path / "x.bin"
     other.write_bytes(b"")
-    with pytest.raises(BundleError, match="the name is not that of a tokenizer file"):
+    with pytest.raises(BundleError, match="not a known name of a tokenizer file"):
         load(other)
 
 

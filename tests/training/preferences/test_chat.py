@@ -108,7 +108,7 @@ def test_rewards_of_messages_are_those_of_their_text(tmp_path: Path, taught: Pat
 
 def test_options_that_do_not_go_together(tmp_path: Path, taught: Path) -> None:
     path = lines(tmp_path / "pairs.jsonl", [PAIR])
-    with pytest.raises(UsageError, match=r"--chat gemma: .* has a chat template of its own"):
+    with pytest.raises(UsageError, match=r"--chat gemma: .* already has a chat template"):
         align(tmp_path, "instruct", path, chat="gemma", model=str(taught))
     with pytest.raises(UsageError, match="--chat applies to --task reward, instruct, preference only"):
         align(tmp_path, "classify", path, chat="gemma")
