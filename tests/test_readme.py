@@ -18,8 +18,8 @@ import pytest
 from conftest import ROOT, environment
 
 from nlptools.cli import COMMANDS
+from nlptools.cli.command import Command
 from nlptools.cli.manual.command_pages import markdown
-from nlptools.cli.options import Command
 
 README = ROOT / "README.md"
 GUIDES = sorted((ROOT / "nlptools/cli/manual/guides").glob("*.md"))

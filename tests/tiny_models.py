@@ -40,7 +40,9 @@ SIZES: dict[str, dict[str, Any]] = {
     "toy": {"vocab_size": 50, "hidden_size": 32},
 }
 # a row that tests add to the registry, as proof that a file and a row are enough
-TOY = Architecture("toy", registry.LANGUAGE, "toy_language_model:Toy", "toy_language_model:ToyConfig")
+TOY = Architecture(
+    "toy", registry.LANGUAGE, "toy_language_model:Toy", "toy_language_model:ToyConfig", "toy_language_model:ToyOptions"
+)
 ELMO: dict[str, Any] = {
     "vocab_size": 50,
     "hidden_size": 32,

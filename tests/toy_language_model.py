@@ -9,10 +9,20 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from nlptools.configs import option
+from nlptools.configs.architectures.shared import architecture
 from nlptools.configs.lm import TrainLM
 from nlptools.layers.linear import Linear
 from nlptools.layers.output import Projection
 from nlptools.models.contract import Hidden, LanguageModelDefaults
+
+
+@dataclass(frozen=True)
+class ToyOptions(TrainLM):
+    """Recurrent network with one layer (Elman 1990)"""
+
+    arch: str = architecture("toy")
+    spread: float = option(0.05, "Standard deviation of the initial weights.", low=0, metavar="X")
 
 
 @dataclass(frozen=True)
@@ -21,10 +31,11 @@ class ToyConfig:
     hidden_size: int
     num_hidden_layers: int = 1
     hidden_dropout: float = 0.0
+    initializer_range: float = 0.05
 
     @classmethod
-    def from_options(cls, options: TrainLM, vocab_size: int) -> ToyConfig:
-        return cls(vocab_size, options.hidden, hidden_dropout=options.dropout)
+    def from_options(cls, options: ToyOptions, vocab_size: int) -> ToyConfig:
+        return cls(vocab_size, options.hidden, hidden_dropout=options.dropout, initializer_range=options.spread)
 
     def least_weights(self) -> int:
         return (self.vocab_size + 2 * self.hidden_size) * self.hidden_size
@@ -56,7 +67,7 @@ class Toy(LanguageModelDefaults, nn.Module):
 
     def initialize(self) -> None:
         for parameter in self.parameters():
-            nn.init.normal_(parameter, std=0.05)
+            nn.init.normal_(parameter, std=self.config.initializer_range)
 
     def forward(
         self, ids: Tensor, state: ToyState | None = None, mask: Tensor | None = None

@@ -57,28 +57,36 @@ def read_preset(ctx: click.Context, param: click.Parameter, value: str | None) -
 
 def _set_defaults(ctx: click.Context) -> None:
     """Eager options are read in the order of the command line; the file takes precedence in any order."""
-    ctx.default_map = {**ctx.meta.get("nlptools.preset", {}), **ctx.meta.get("nlptools.config", {})}
+    sources = (ctx.meta.get(f"nlptools.{name}", {}) for name in ("implied", "preset", "config"))
+    ctx.default_map = {name: value for source in sources for name, value in source.items()}
 
 
-def _load_toml(path: str, ctx: click.Context) -> dict[str, Any]:
+def read_table(path: str, ctx: click.Context) -> dict[str, Any]:
+    """The table of the command in a TOML file. Raises UsageError, BundleError."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
 
     try:
-        text = Path(path).read_text(encoding="utf-8")
-        table = tomllib.loads(text)
+        table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"--config {path}: {reason(error)}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BundleError(f"{path}: not valid TOML: {error}") from None
-    table = table.get(str(ctx.info_name), table)
-    known = {parameter.name: parameter for parameter in ctx.command.params}
-    flags = {_key(flag): parameter.name for parameter in ctx.command.params for flag in parameter.opts}
+    inner: dict[str, Any] = table.get(str(ctx.info_name), table)
+    return inner
+
+
+def _load_toml(path: str, ctx: click.Context) -> dict[str, Any]:
+    table, parameters = read_table(path, ctx), ctx.command.get_params(ctx)
+    known = {parameter.name: parameter for parameter in parameters}
+    flags = {_key(flag): parameter.name for parameter in parameters for flag in parameter.opts}
     values = {flags.get(key := _key(name), key): value for name, value in table.items()}
     unknown = sorted(key for key in values if key not in known)
     if unknown:
+        for key in unknown:
+            ctx.meta["nlptools.refuse"](key, f"{path}: ")
         earlier = ctx.meta["nlptools.earlier"]
         flags_of = [f"--{key.replace('_', '-')}" for key in unknown]
         now = "".join(f"; {flag} is now {earlier[flag]}" for flag in flags_of if flag in earlier)
@@ -105,7 +113,7 @@ def _request_dump(ctx: click.Context, param: click.Parameter, value: bool) -> No
 
 
 def dump(ctx: click.Context) -> None:
-    names = [p.name for p in ctx.command.params if isinstance(p, click.Option) and p.name in ctx.params]
+    names = [p.name for p in ctx.command.get_params(ctx) if isinstance(p, click.Option) and p.name in ctx.params]
     rows = [f"{name} = {_toml(ctx.params[name])}" for name in names if ctx.params[name] is not None]
     click.echo("\n".join(rows))
     ctx.exit(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from difflib import get_close_matches
 
 import click
@@ -16,19 +17,24 @@ _OTHERS = {"NLPTOOLS_DEBUG", "NLPTOOLS_DATA", "NLPTOOLS_EMULATE_BF16", "NLPTOOLS
 _PREFIX = "NLPTOOLS_"
 
 
-def check(ctx: click.Context) -> None:
-    """Warn about each variable NLPTOOLS_... of the command of `ctx`, or of no command, that no option reads."""
+def check(ctx: click.Context, elsewhere: Callable[[str], bool]) -> None:
+    """Warn about each variable NLPTOOLS_... of the command of `ctx`, or of no command, that no option reads.
+
+    `elsewhere`: whether another variant of the command has an option. Such a variable has no effect.
+    """
     names = [name for name in os.environ if name.startswith(_PREFIX) and name not in _OTHERS]
     group = ctx.find_root().command
     if not names or not isinstance(group, click.Group):
         return
     prefixes = [_prefix(name) for name in group.list_commands(ctx)]
     own = _prefix(str(ctx.info_name))
-    known = {own + str(option.name).upper() for option in ctx.command.params}
-    known |= {variable for option in ctx.command.params for variable in option.envvar or ()}
+    known = {own + str(option.name).upper() for option in ctx.command.get_params(ctx)}
+    known |= {variable for option in ctx.command.get_params(ctx) for variable in option.envvar or ()}
     for name in sorted(set(names) - set(known)):
         # a command's name may begin with another's: the longest prefix decides
         if max((prefix for prefix in prefixes if name.startswith(prefix)), key=len, default=own) == own:
+            if name.startswith(own) and elsewhere(name.removeprefix(own).lower()):
+                continue
             close = usage.nearest(get_close_matches(name, [*known, *_OTHERS], n=1, cutoff=0.8))
             messages.warn(f"no option reads the environment variable {visible(name)}{close}")
 

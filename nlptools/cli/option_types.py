@@ -21,10 +21,6 @@ def value_type(annotation: str, field: dataclasses.Field[Any]) -> click.ParamTyp
         return click.STRING if data["multiple"] else CommaList(data["choices"])
     if data["choices"]:
         return click.Choice(data["choices"])
-    if data["families"]:
-        from nlptools.models import registry
-
-        return click.Choice([registry.find(name).option for name in registry.names(*data["families"])])
     if annotation in ("int", "float"):
         return Number(field, int if annotation == "int" else float)
     return click.STRING if data["check"] is None else Checked(data["check"])

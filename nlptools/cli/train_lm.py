@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
+from typing import TYPE_CHECKING
 
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import inputs_argument, invocation
+from nlptools.cli.variants import architectures
 from nlptools.configs import Common, Compute, Training
 from nlptools.configs.lm import TrainLM
 from nlptools.configs.lm_presets import PRESETS
-from nlptools.errors import UsageError
+
+if TYPE_CHECKING:
+    from nlptools.configs import RunDirectory, Threads
+    from nlptools.configs.architectures.ngram import NGramOptions
 
 
 @make_command(
@@ -18,15 +22,16 @@ from nlptools.errors import UsageError
     Training,
     Compute,
     presets=PRESETS,
+    variants=architectures("language", "bidirectional", "n-gram"),
     opens_models=True,
     exit_codes=(0, 2, 3, 65, 66, 69, 73, 74, 75, 78),
 )
 @inputs_argument
 def command(
     inputs: tuple[str, ...],
-    trainlm: TrainLM,
-    training: Training,
-    compute: Compute,
+    options: TrainLM | NGramOptions,
+    training: Training | RunDirectory,
+    compute: Compute | Threads,
     common: Common,
 ) -> None:
     """Train a language model on text.
@@ -36,30 +41,17 @@ def command(
     """
     from nlptools.files import streams
 
-    trainlm.check()
-    if trainlm.arch == "ngram":
-        refuse_other_options(trainlm, training)
+    options.check()
+    errors, record = common.encoding_errors, invocation()
+    if not isinstance(options, TrainLM):
         from nlptools.training.ngrams.train import train_ngrams
 
-        errors = common.encoding_errors
-        train_ngrams(inputs, trainlm, training, encoding_errors=errors, invocation=invocation())
+        train_ngrams(inputs, options, training, compute, encoding_errors=errors, invocation=record)
         return
+    assert isinstance(training, Training) and isinstance(compute, Compute)
     # report errors before torch is loaded
     training.check()
     streams.check_inputs(inputs, training.held_out)
     from nlptools.training.language_model import train_lm
 
-    record = invocation()
-    train_lm(inputs, trainlm, training, compute, encoding_errors=common.encoding_errors, invocation=record)
-
-
-_OF_NGRAMS = ("tokenizer", "arch", "vocab", "document", "output", "valid", "force", "seed", "threads")
-
-
-def refuse_other_options(*settings: object) -> None:
-    """Raise UsageError for options that do not apply to n-gram models, which are counted, not trained in steps."""
-    for each in settings:
-        for field in dataclasses.fields(each):  # type: ignore[arg-type]
-            its_own = "ngram" in field.metadata["architectures"]
-            if not its_own and field.name not in _OF_NGRAMS and getattr(each, field.name) != field.default:
-                raise UsageError(f"--{field.name.replace('_', '-')} does not go with --arch ngram")
+    train_lm(inputs, options, training, compute, encoding_errors=errors, invocation=record)

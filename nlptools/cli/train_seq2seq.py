@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import inputs_argument, invocation
+from nlptools.cli.variants import architectures
 from nlptools.configs import Common, Compute
 from nlptools.configs.seq2seq import PRESETS, PairTraining, TrainSeq2Seq
 
@@ -14,6 +15,7 @@ from nlptools.configs.seq2seq import PRESETS, PairTraining, TrainSeq2Seq
     PairTraining,
     Compute,
     presets=PRESETS,
+    variants=architectures("encoder-decoder"),
     opens_models=True,
     exit_codes=(0, 2, 3, 65, 66, 69, 73, 74, 75, 78),
 )

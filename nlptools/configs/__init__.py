@@ -8,7 +8,7 @@ This package imports nothing but the standard library: `nlptools COMMAND --help`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -26,8 +26,6 @@ def option(
     short: str | None = None,
     metavar: str | None = None,
     choices: tuple[str, ...] = (),
-    families: tuple[str, ...] = (),
-    architectures: tuple[str, ...] = (),
     section: str | None = None,
     low: float | None = None,
     high: float | None = None,
@@ -49,8 +47,6 @@ def option(
         flag: the long name, if it is not the field's name with hyphens.
         short: one-letter form such as "-o".
         choices: the only values allowed.
-        families: the only values allowed are the architectures of these families, see `models.registry`.
-        architectures: the option has an effect with these values of --arch only, see `check_architecture`; (): with all.
         section: the title above the option in the help, if it is not the one of its settings class.
         low, high: inclusive bounds of a number; for the defaults see `bounds`.
         check: called with the text of the option; raises UsageError if the text is invalid.
@@ -68,21 +64,6 @@ def option(
     """
     metadata = {name: value for name, value in locals().items() if name != "default"}
     return field(metadata=metadata) if default is MISSING else field(default=default, metadata=metadata)
-
-
-def check_architecture(settings: Any, arch: str) -> None:
-    """Raise UsageError if an option is set that has no effect on the architecture `arch`."""
-    for each in fields(settings):
-        known = each.metadata["architectures"]
-        if known and arch not in known and getattr(settings, each.name) != each.default:
-            flag = each.metadata["flag"] or each.name.replace("_", "-")
-            raise UsageError(f"--{flag} does not go with --arch {arch}", hint=f"it goes with {', '.join(known)}")
-
-
-def effective(settings: Any) -> dict[str, Any]:
-    """The options that have an effect on the architecture of `settings`, by name."""
-    chosen = {each.name: each.metadata["architectures"] for each in fields(settings)}
-    return {name: getattr(settings, name) for name, known in chosen.items() if not known or settings.arch in known}
 
 
 def redefined(base: type, name: str, default: Any, help: str | None = None, **changes: Any) -> Any:
@@ -215,13 +196,35 @@ class Compute(Devices):
 
 
 @dataclass(frozen=True)
-class Training:
+class Threads:
+    """Compute options"""
+
+    threads: int = redefined(Compute, "threads", 0)
+
+
+@dataclass(frozen=True)
+class RunDirectory:
     """Training options"""
 
     output: str = option(
         MISSING, "Directory of the model and its training record.", short="-o", metavar="DIR", free=True
     )
     valid: str | None = option(None, "Held-out text for validation.", metavar="FILE")
+    resume: str = option(
+        "auto", "Continue from a checkpoint in the output.", choices=("auto", "never", "must"), free=True
+    )
+    force: bool = option(False, "Replace a finished or different run in the output directory.", free=True)
+
+    @property
+    def held_out(self) -> list[str]:
+        """Files of held-out text."""
+        return [] if self.valid is None else [self.valid]
+
+
+@dataclass(frozen=True)
+class Training(RunDirectory):
+    """Training options"""
+
     batch_size: int = option(16, "Sequences per step and process.", low=1, metavar="N")
     epochs: float = option(
         1.0,
@@ -292,10 +295,6 @@ class Training:
     patience: int = option(
         0, "Stop after this many validations without a better score; 0: never.", low=0, metavar="N", free=True
     )
-    resume: str = option(
-        "auto", "Continue from a checkpoint in the output.", choices=("auto", "never", "must"), free=True
-    )
-    force: bool = option(False, "Replace a finished or different run in the output directory.", free=True)
     track: str = option("none", "Also send the reports to this tracker.", choices=("none", "tensorboard"), free=True)
     compile: bool = option(
         False, "Compile the training step (needs a C++ compiler on CPU; pays off in long runs).", free=True
@@ -305,11 +304,6 @@ class Training:
         "Build everything, take two steps, of which the second is timed, report sizes and speed, and write nothing.",
         free=True,
     )
-
-    @property
-    def held_out(self) -> list[str]:
-        """Files of held-out text."""
-        return [] if self.valid is None else [self.valid]
 
     def check(self) -> None:
         """Raise UsageError for options that cannot be combined."""

@@ -6,8 +6,8 @@ A condition is written as on the command line, with the names of fields:
 * `smoothing add-k`: the option has this value.
 * `scratch or features`: one of the conditions holds.
 
-All settings of a command are checked together, so a condition may name an option of another class. An option that the command
-lacks is not set.
+All settings of a command are checked together, so a condition may name an option of another class. Options that are not checked
+are left out of conditions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def check_combinations(*settings: Any) -> None:
     for name, field in options.items():
         value = values[name]
         for flag, condition in _conditions(field, "needs", value):
-            if not _holds(condition, options, values):
+            if _holds(condition, options, values) is False:
                 raise UsageError(f"{flag} requires {_written(condition, options)}")
         for flag, condition in _conditions(field, "excludes", value):
             if _holds(condition, options, values):
@@ -98,12 +98,10 @@ def _alternatives(condition: str) -> Iterator[tuple[str, str]]:
 
 
 def _holds(condition: str, options: Options, values: Mapping[str, Any]) -> bool | None:
-    """Whether a condition holds; None: unknown."""
-    results = [
-        None if name not in values else _text(values[name]) == text if text else _set(options[name], values[name])
-        for name, text in _alternatives(condition)
-    ]
-    return True if True in results else None if None in results else False
+    """Whether a condition holds, given the options that it names and that are checked; None: none of them is."""
+    known = [(name, text) for name, text in _alternatives(condition) if name in values]
+    results = [_text(values[name]) == text if text else _set(options[name], values[name]) for name, text in known]
+    return any(results) if results else None
 
 
 def _set(field: Field[Any], value: Any) -> bool:
@@ -111,11 +109,9 @@ def _set(field: Field[Any], value: Any) -> bool:
 
 
 def _written(condition: str, options: Options) -> str:
-    """A condition in the notation of the command line."""
-    flags = [
-        (flag_of(options[name]) if name in options else f"--{name}", text) for name, text in _alternatives(condition)
-    ]
-    return " or ".join(f"{flag} {text}".rstrip() for flag, text in flags)
+    """A condition in the notation of the command line, without the options that the command lacks."""
+    known = [(flag_of(options[name]), text) for name, text in _alternatives(condition) if name in options]
+    return " or ".join(f"{flag} {text}".rstrip() for flag, text in known) or f"--{condition}"
 
 
 def _listed(conditions: Iterable[str], options: Options) -> str:

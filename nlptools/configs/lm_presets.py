@@ -22,7 +22,7 @@ def _elmo(hidden: int, cells: int, highways: int, **more: Any) -> dict[str, Any]
 
 _GPT3 = {"context": 2048, "batch_size": 2, "accumulate": 128, "warmup": 715, "weight_decay": 0.1, "beta2": 0.95}
 PRESETS: dict[str, dict[str, Any]] = {
-    "tiny": {"layers": 4, "hidden": 128, "heads": 4, "context": 128, "batch_size": 16, "lr": 2e-3},
+    "tiny": {"layers": 4, "hidden": 128, "context": 128, "batch_size": 16, "lr": 2e-3},
     # the 10.6M-parameter character model of nanoGPT's README
     "small-char": {"layers": 6, "hidden": 384, "heads": 6, "context": 256, "batch_size": 64, "dropout": 0.2},
     # Radford et al. 2018, section 4.1

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass
-from typing import Any
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, ClassVar
 
-from nlptools.configs import Training, delimiter_option, option, redefined, text_column
+from nlptools.configs import Compute, Training, delimiter_option, option, redefined, text_column
 from nlptools.configs.combinations import check_combinations
 from nlptools.configs.generation import Generate
 from nlptools.errors import UsageError
@@ -65,8 +65,51 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True)
+class PairTraining(Training):
+    """Training options"""
+
+    valid: str | None = redefined(Training, "valid", None, "Held-out lines of `source TAB target` for validation.")
+    valid_source: str | None = option(
+        None, "Held-out sources, instead of --valid.", metavar="FILE", needs=("valid_target",), excludes=("valid",)
+    )
+    valid_target: str | None = option(None, "Held-out targets.", metavar="FILE", needs=("valid_source",))
+    best: str = option(
+        "bleu",
+        "Score that selects the best weights and ends a run with --patience: BLEU of greedy translations of the held-out"
+        " sources, or the loss alone, without translations.",
+        choices=("bleu", "loss"),
+    )
+    batch_tokens: int = option(
+        4096,
+        "Maximum tokens per step and process: pairs times the longest side, padding included; 0: no limit.",
+        low=0,
+        metavar="N",
+        needs={"0": ("batch_size",)},
+    )
+    batch_size: int = option(0, "Maximum pairs per step and process; 0: no limit.", low=0, metavar="N")
+    warmup: float = redefined(Training, "warmup", 1000.0)
+    schedule: str = redefined(Training, "schedule", "inverse-sqrt")
+    weight_decay: float = redefined(Training, "weight_decay", 0.0)
+    beta2: float = redefined(Training, "beta2", 0.98)
+    epochs: float = redefined(Training, "epochs", 30.0)
+    log_every: str = redefined(Training, "log_every", "50")
+
+    @property
+    def held_out(self) -> list[str]:
+        """Files for validation: one of pairs, or one of sources and one of targets."""
+        return [name for name in (self.valid, self.valid_source, self.valid_target) if name is not None]
+
+    @property
+    def measures_bleu(self) -> bool:
+        """Whether validations measure BLEU."""
+        return self.best == "bleu" and bool(self.held_out)
+
+
+@dataclass(frozen=True)
 class TrainSeq2Seq:
     """Model options"""
+
+    groups: ClassVar[tuple[type, ...]] = (PairTraining, Compute)  # the other options of training such a model
 
     tokenizer: str = option(
         MISSING,
@@ -77,31 +120,18 @@ class TrainSeq2Seq:
     target_tokenizer: str | None = option(
         None, "Tokenizer of the target. The two sides then share no embeddings.", metavar="PATH"
     )
-    arch: str = option("transformer", "Architecture.", families=("encoder-decoder",))
+    arch: str = option("transformer", "Architecture.", metavar="NAME")
     preset: str | None = option(
-        None, "Named sizes and training options of a Transformer; other options override them.", choices=tuple(PRESETS)
+        None,
+        "Named sizes and training options; other options take precedence:",
+        choices=tuple(PRESETS),
+        metavar="NAME",
     )
     vocab: str | None = option(None, "Vocabulary of a tokenizer given by name.", metavar="FILE")
     layers: int = option(3, "Layers of the encoder.", low=1, metavar="N")
     decoder_layers: int = option(0, "Layers of the decoder; 0: as many as the encoder has.", low=0, metavar="N")
     hidden: int = option(256, "Width of the hidden states.", low=2, metavar="N")
-    heads: int = option(4, "Attention heads of a Transformer.", low=1, metavar="N")
-    intermediate: int = option(0, "Inner width of a Transformer's layers; 0: 4 times --hidden.", low=0, metavar="N")
-    embedding: int = option(0, "Width of the embeddings of an RNN or a convolution; 0: --hidden.", low=0, metavar="N")
-    norm: str = option(
-        "post",
-        "Layer norm of a Transformer: after each sublayer (MarianMT) or before it (Pegasus).",
-        choices=("post", "pre"),
-    )
-    cell: str = option("lstm", "Cell of an RNN.", choices=("lstm", "gru"))
-    attention: str = option("bahdanau", "Attention of an RNN.", choices=("bahdanau", "luong"))
     dropout: float = option(0.1, "Probability of dropout.", low=0, high=0.9, metavar="P")
-    attention_dropout: float = option(
-        0.0, "Dropout of a Transformer's attention weights.", low=0, high=0.9, metavar="P"
-    )
-    activation_dropout: float = option(
-        0.0, "Dropout inside a Transformer's feed-forward layers.", low=0, high=0.9, metavar="P"
-    )
     label_smoothing: float = option(
         0.1, "Probability that is spread evenly over the vocabulary in each target.", low=0, high=0.9, metavar="E"
     )
@@ -124,72 +154,31 @@ class TrainSeq2Seq:
     max_source_length: int = option(0, "Maximum length of a source in tokens; 0: no limit.", low=0, metavar="N")
     max_target_length: int = option(0, "Maximum length of a target in tokens; 0: no limit.", low=0, metavar="N")
     long: str = option("skip", "Skip or cut longer pairs; they are counted.", choices=("skip", "cut"))
-    source: str | None = option(None, "File of sources, with --target, instead of an INPUT.", metavar="FILE")
-    target: str | None = option(None, "File of targets, line by line as in --source.", metavar="FILE")
+    source: str | None = option(None, "File of sources, instead of an INPUT.", metavar="FILE", needs=("target",))
+    target: str | None = option(
+        None, "File of targets, line by line as in --source.", metavar="FILE", needs=("source",)
+    )
     text_column: tuple[str, ...] = text_column("the source and, given again, the target")
     delimiter: str | None = delimiter_option()
     init: str | None = option(None, "Start from the weights and sizes of this model directory.", metavar="DIR")
 
+    @property
+    def shared(self) -> dict[str, Any]:
+        """The options that all architectures have, but the architecture itself."""
+        return {each.name: getattr(self, each.name) for each in fields(TrainSeq2Seq) if each.name != "arch"}
+
+    @property
+    def has_dropout(self) -> bool:
+        """Whether two passes over a batch differ."""
+        return self.dropout > 0
+
     def check(self) -> None:
         """Raise UsageError for options that cannot be combined."""
-        if self.r_drop and not (self.dropout or self.attention_dropout or self.activation_dropout):
-            raise UsageError("--r-drop needs --dropout: without it both predictions are the same")
-        if (self.source is None) != (self.target is None):
-            raise UsageError("--source and --target go together")
+        check_combinations(self)
+        if self.r_drop and not self.has_dropout:
+            raise UsageError("--r-drop requires --dropout: without it both predictions are the same")
         if len(self.text_column) not in (0, 2):
             raise UsageError("--text-column: expected it twice, for the source and for the target")
-        if self.preset is not None and self.arch != "transformer":
-            raise UsageError(f"--preset {self.preset} is a Transformer, not --arch {self.arch}")
-
-
-@dataclass(frozen=True)
-class PairTraining(Training):
-    """Training options"""
-
-    valid: str | None = redefined(Training, "valid", None, "Held-out lines of `source TAB target` for validation.")
-    valid_source: str | None = option(
-        None, "Held-out sources, with --valid-target, instead of --valid.", metavar="FILE"
-    )
-    valid_target: str | None = option(None, "Held-out targets.", metavar="FILE")
-    best: str = option(
-        "bleu",
-        "Score that selects the best weights and ends a run with --patience: BLEU of greedy translations of the held-out"
-        " sources, or the loss alone, without translations.",
-        choices=("bleu", "loss"),
-    )
-    batch_tokens: int = option(
-        4096,
-        "Maximum tokens per step and process: pairs times the longest side, padding included; 0: no limit.",
-        low=0,
-        metavar="N",
-    )
-    batch_size: int = option(0, "Maximum pairs per step and process; 0: no limit.", low=0, metavar="N")
-    warmup: float = redefined(Training, "warmup", 1000.0)
-    schedule: str = redefined(Training, "schedule", "inverse-sqrt")
-    weight_decay: float = redefined(Training, "weight_decay", 0.0)
-    beta2: float = redefined(Training, "beta2", 0.98)
-    epochs: float = redefined(Training, "epochs", 30.0)
-    log_every: str = redefined(Training, "log_every", "50")
-
-    @property
-    def held_out(self) -> list[str]:
-        """Files for validation: one of pairs, or one of sources and one of targets."""
-        return [name for name in (self.valid, self.valid_source, self.valid_target) if name is not None]
-
-    @property
-    def measures_bleu(self) -> bool:
-        """Whether validations measure BLEU."""
-        return self.best == "bleu" and bool(self.held_out)
-
-    def check(self) -> None:
-        """Raise UsageError for options that cannot be combined."""
-        super().check()
-        if (self.valid_source is None) != (self.valid_target is None):
-            raise UsageError("--valid-source and --valid-target go together")
-        if self.valid is not None and self.valid_source is not None:
-            raise UsageError("--valid does not go with --valid-source and --valid-target")
-        if not self.batch_tokens and not self.batch_size:
-            raise UsageError("--batch-tokens 0 needs --batch-size")
 
 
 @dataclass(frozen=True)

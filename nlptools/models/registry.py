@@ -34,6 +34,7 @@ class Architecture:
         config: "module:Class": a frozen dataclass of sizes with `least_weights()`, a lower bound on the number of
             parameters. Where a command trains the architecture by --arch, it also has `from_options`: of a language model
             (options, vocab_size), of an encoder-decoder (options, **fields of `Vocabularies`).
+        options: "module:Class": the settings of training it by --arch; "" where no command has that option for it.
         huggingface: the modules that translate to and from layouts of Hugging Face, see `huggingface.directories`; the first
             that can express a configuration is taken. Where there is none, directories keep our names.
     """
@@ -42,6 +43,7 @@ class Architecture:
     family: str
     model: str
     config: str
+    options: str = ""
     huggingface: tuple[str, ...] = ()
 
     @property
@@ -50,29 +52,55 @@ class Architecture:
         return self.name.removeprefix("seq2seq-")
 
 
-def _row(name: str, family: str, module: str, model: str, huggingface: str = "", config: str = "") -> Architecture:
-    """A row. `huggingface`: names with spaces between them; `config`: the model's name with "Config", unless it has another."""
+def _row(
+    name: str, family: str, module: str, model: str, huggingface: str = "", config: str = "", options: str = ""
+) -> Architecture:
+    """A row. `huggingface`: names with spaces between them; `config`: the model's name with "Config", unless it has another;
+    `options`: module and class in `configs.architectures`, without "Options".
+    """
     models = f"nlptools.models.{module}"
     layouts = tuple(f"nlptools.models.huggingface.{layout}" for layout in huggingface.split())
-    return Architecture(name, family, f"{models}:{model}", f"{models}:{config or model + 'Config'}", layouts)
+    settings = options and f"nlptools.configs.architectures.{options}Options"
+    return Architecture(name, family, f"{models}:{model}", f"{models}:{config or model + 'Config'}", settings, layouts)
 
 
 ARCHITECTURES = {
     row.name: row
     for row in (
-        _row("transformer", LANGUAGE, "language.gpt", "GPT", "gpt2 openai_gpt"),
-        _row("modern", LANGUAGE, "language.modern", "Modern", "llama"),
-        _row("rnn", LANGUAGE, "language.recurrent", "RecurrentLM", config="RNNConfig"),
-        _row("lstm", LANGUAGE, "language.recurrent", "RecurrentLM", config="LSTMConfig"),
-        _row("gru", LANGUAGE, "language.recurrent", "RecurrentLM", config="GRUConfig"),
-        _row("transformer-xl", LANGUAGE, "language.transformer_xl", "TransformerXL"),
-        _row("convolution", LANGUAGE, "language.convolution", "ConvolutionLM"),
-        _row("feedforward", LANGUAGE, "language.feedforward", "FeedForwardLM"),
-        _row("elmo", BIDIRECTIONAL, "language.elmo", "Elmo"),
-        _row("ngram", NGRAM, "language.ngram", "NGrams", config="NGramConfig"),
-        _row("seq2seq-transformer", ENCODER_DECODER, "translation.transformer", "Transformer", "marian"),
-        _row("seq2seq-rnn", ENCODER_DECODER, "translation.recurrent", "RecurrentTranslator"),
-        _row("seq2seq-convolution", ENCODER_DECODER, "translation.convolutional", "ConvolutionTranslator"),
+        _row("transformer", LANGUAGE, "language.gpt", "GPT", "gpt2 openai_gpt", options="transformer:Transformer"),
+        _row("modern", LANGUAGE, "language.modern", "Modern", "llama", options="transformer:Modern"),
+        _row("rnn", LANGUAGE, "language.recurrent", "RecurrentLM", config="RNNConfig", options="recurrent:RNN"),
+        _row("lstm", LANGUAGE, "language.recurrent", "RecurrentLM", config="LSTMConfig", options="recurrent:LSTM"),
+        _row("gru", LANGUAGE, "language.recurrent", "RecurrentLM", config="GRUConfig", options="recurrent:GRU"),
+        _row(
+            "transformer-xl",
+            LANGUAGE,
+            "language.transformer_xl",
+            "TransformerXL",
+            options="transformer_xl:TransformerXL",
+        ),
+        _row("convolution", LANGUAGE, "language.convolution", "ConvolutionLM", options="convolution:Convolution"),
+        _row("feedforward", LANGUAGE, "language.feedforward", "FeedForwardLM", options="feedforward:FeedForward"),
+        _row("elmo", BIDIRECTIONAL, "language.elmo", "Elmo", options="elmo:Elmo"),
+        _row("ngram", NGRAM, "language.ngram", "NGrams", config="NGramConfig", options="ngram:NGram"),
+        _row(
+            "seq2seq-transformer",
+            ENCODER_DECODER,
+            "translation.transformer",
+            "Transformer",
+            "marian",
+            options="seq2seq:Seq2SeqTransformer",
+        ),
+        _row(
+            "seq2seq-rnn", ENCODER_DECODER, "translation.recurrent", "RecurrentTranslator", options="seq2seq:Seq2SeqRNN"
+        ),
+        _row(
+            "seq2seq-convolution",
+            ENCODER_DECODER,
+            "translation.convolutional",
+            "ConvolutionTranslator",
+            options="seq2seq:Seq2SeqConvolution",
+        ),
         _row("bert", ENCODER, "encoders.bert", "BertWithHeads", "bert", "EncoderConfig"),
         _row("text-classifier", TEXT_CLASSIFIER, "tasks.text_classifiers", "TextClassifier"),
         _row("word-reader", WORD_READER, "tasks.word_reader", "WordReader"),
@@ -140,6 +168,16 @@ def model_class(name: str) -> Any:
 def config_class(name: str) -> Any:
     """The dataclass of an architecture's sizes. Raises BundleError for an unknown name."""
     return _imported(find(name).config)
+
+
+def options_class(name: str) -> Any:
+    """The dataclass of the settings that train an architecture. Raises BundleError for an unknown name."""
+    return _imported(find(name).options)
+
+
+def options(*families: str) -> dict[str, str]:
+    """The values of --arch of some families, each with "module:Class" of its settings."""
+    return {row.option: row.options for row in ARCHITECTURES.values() if row.family in families and row.options}
 
 
 def _imported(place: str) -> Any:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from nlptools.batches.spelled_texts import SpelledBatch, SpelledTexts
 from nlptools.compute.backend import Backend
+from nlptools.configs.architectures.elmo import ElmoOptions
 from nlptools.corpora import text_lines, token_file
 from nlptools.corpora.token_file import Corpus
 from nlptools.inference.bidirectional import BothDirections, total_of_both
@@ -63,6 +64,8 @@ class BidirectionalLM(Objective):
 @dataclass(frozen=True)
 class BidirectionalTask(LanguageModelTask):
     """The words before and after each word, as `training.engine.job.TrainingRun`."""
+
+    options: ElmoOptions
 
     def encode(self, path: Path, backend: Backend, held_out: bool) -> Corpus:
         blocks = text_lines.blocks(self.run.held_out if held_out else self.inputs, self.encoding_errors)

@@ -33,6 +33,9 @@ def train_lm(
 
     The same call continues a stopped run. `invocation` goes into the training record. Raises as `engine.job.run_job`.
     """
+    if type(settings) is TrainLM:
+        settings = registry.options_class(settings.arch)(**settings.shared)
+    settings.check()
     run.check()
     compute = compute or Compute()
     inputs = streams.check_inputs(inputs, run.held_out)
@@ -42,9 +45,10 @@ def train_lm(
     config, kind = _config(settings, tokenizer, eos), _task(settings, tokenizer)
     if settings.carry and not run.held_out and not registry.model_class(settings.arch).streams:
         raise UsageError(f"--carry requires --valid: --arch {settings.arch} has no state to carry in training")
-    if (settings.adaptive is not None or settings.sampled) and not _by_frequency(tokenizer):
-        option = "--sampled" if settings.sampled else "--adaptive"
-        messages.warn(f"{option}: the vocabulary is not sorted by frequency, so frequent tokens may be treated as rare")
+    if settings.needs_frequencies is not None and not _by_frequency(tokenizer):
+        messages.warn(
+            f"{settings.needs_frequencies}: the vocabulary is not sorted by frequency, so frequent tokens may be treated as rare"
+        )
     assert tokenizer.vocab is not None
     vectors = token_vectors.of_options(settings, tokenizer.vocab, config, encoding_errors)
     task = kind(settings, run, compute.seed, inputs, tokenizer, eos, config, vectors, encoding_errors)
@@ -52,15 +56,12 @@ def train_lm(
 
 
 def _task(options: TrainLM, tokenizer: Tokenizer) -> type[LanguageModelTask]:
-    """The task of an architecture. Raises UsageError for options that do not apply to it."""
+    """The task of an architecture. Raises BundleError if the tokenizer does not suit it."""
     if registry.find(options.arch).family == registry.LANGUAGE:
         return LanguageModelTask
     from nlptools.training.bidirectional import BidirectionalTask
 
     check_words(tokenizer)
-    for flag, value in (("--vectors", options.vectors), ("--carry", options.carry)):
-        if value:
-            raise UsageError(f"{flag} does not apply to --arch {options.arch}")
     return BidirectionalTask
 
 

@@ -77,7 +77,7 @@ class LanguageModelTask(SpooledTask[Corpus]):
         # documents that are scored one by one start from a new state, so training must see new states
         one_stream = self.options.carry or self.options.document == "file"
         if one_stream and registry.model_class(self.options.arch).streams:
-            return ContiguousStreams(data.train, length, rows, **where, varied=self.options.vary_context)
+            return ContiguousStreams(data.train, length, rows, **where, varied=self.options.varies_context)
         return ShuffledWindows(data.train, length, rows, **where)
 
     def evaluate(self, data: Spooled[Corpus], backend: Backend) -> Evaluate | None:

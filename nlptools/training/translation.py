@@ -54,6 +54,9 @@ def train_seq2seq(
     With `settings.source` and `settings.target` the pairs come from those two files instead. The same call continues a
     stopped run. `invocation` goes into the training record. Raises as `engine.job.run_job`.
     """
+    arch = f"seq2seq-{settings.arch}"
+    if type(settings) is TrainSeq2Seq:
+        settings = registry.options_class(arch)(**settings.shared)
     settings.check()
     run.check()
     compute = compute or Compute()

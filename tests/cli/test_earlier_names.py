@@ -7,8 +7,8 @@ import pytest
 from conftest import Run
 
 from nlptools.cli import group
+from nlptools.cli.command import Command
 from nlptools.cli.earlier_names import renamed, table
-from nlptools.cli.options import Command
 from nlptools.errors import UsageError
 
 EARLIER = {

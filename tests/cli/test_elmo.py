@@ -77,10 +77,10 @@ def test_long_words_are_cut_with_a_count(call: Run, text: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--carry", *VALID), "--carry does not go with --arch elmo"),
-        (("--vectors", "v.txt", "train.txt"), "--vectors does not go with --arch elmo"),
+        (("--carry", *VALID), "--carry applies to every --arch but elmo, ngram"),
+        (("--vectors", "v.txt", "train.txt"), "--vectors applies to every --arch but elmo, ngram"),
         (("--sampled", 5, "--adaptive", "4,8", "train.txt"), "--sampled cannot be combined with --adaptive"),
-        (("--heads", 2, "train.txt"), "--heads does not go with --arch elmo"),
+        (("--heads", 2, "train.txt"), "--heads applies to --arch transformer, modern, transformer-xl only"),
         (("-t", "bytes", "train.txt"), "does not split text into words"),
     ],
 )

@@ -163,7 +163,7 @@ def test_fitted_weights_are_better_than_others(trained):
     within(trained, "train-lm", *more, "-o", "fitted", "train.txt")
     best = total(trained, "fitted")["perplexity"]
     for number, weights in enumerate((".2,.7", ".5,.3", ".05,.8")):
-        done = within(trained, "train-lm", *more, "--weights", weights, "-o", f"set{number}", "train.txt")
+        done = within(trained, "train-lm", *more, "--interpolation", weights, "-o", f"set{number}", "train.txt")
         assert done.code == 0, done.err
         assert total(trained, f"set{number}")["perplexity"] > best - 1e-6
 
@@ -189,14 +189,14 @@ def test_characters_of_a_file_with_a_vocabulary_include_line_ends(trained):
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (("--layers", "3"), 2, "--layers does not go with --arch ngram"),
-        (("--lr", "1"), 2, "--lr does not go with --arch ngram"),
+        (("--layers", "3"), 2, "--layers applies to every --arch but ngram"),
+        (("--lr", "1"), 2, "--lr applies to every --arch but ngram"),
         (("--order", "8"), 2, "--order"),
         (("--prune", "0,2,1"), 2, "never smaller than the one before"),
         (("--prune", "1"), 2, "0 for single words"),
-        (("--weights", ".5,.5"), 2, "--weights applies to --smoothing jelinek-mercer only"),
-        (("--smoothing", "jelinek-mercer", "--weights", ".5,.5"), 2, "--order 5 needs 5"),
-        (("--smoothing", "jelinek-mercer"), 2, "needs --weights, or --valid"),
+        (("--interpolation", ".5,.5"), 2, "--interpolation applies to --smoothing jelinek-mercer only"),
+        (("--smoothing", "jelinek-mercer", "--interpolation", ".5,.5"), 2, "--order 5 needs 5"),
+        (("--smoothing", "jelinek-mercer"), 2, "requires --interpolation, or --valid"),
         (("--add", "2"), 2, "--add applies to --smoothing add-k only"),
     ],
 )
@@ -208,7 +208,7 @@ def test_options_that_do_not_fit(arguments, status, message, trained):
 
 def test_options_of_n_grams_need_n_grams(trained):
     done = within(trained, "train-lm", "-t", "words", "--order", "3", "-o", "wrong", "train.txt")
-    assert done.code == 2 and "--order does not go with --arch transformer" in done.err
+    assert done.code == 2 and "--order applies to --arch feedforward, ngram only" in done.err
 
 
 def test_other_commands_name_the_ones_that_take_n_grams(trained):

@@ -5,15 +5,16 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import click
 import pytest
 
 from nlptools import configs
 from nlptools.cli import COMMANDS, group
+from nlptools.cli.command import Command
 from nlptools.cli.manual.completions import root
 from nlptools.cli.option_types import Number
-from nlptools.cli.options import Command
 
 # functions of configs whose text holds a number; the others check names
 NUMBERS = ("duration", "interval", "size", "lengths", "long_phase", "frozen", "class_weights", "shard")
@@ -26,29 +27,36 @@ def commands() -> Iterator[tuple[str, Command]]:
             yield name, command
 
 
-def fields() -> Iterator[tuple[Command, dataclasses.Field]]:
+class Setting(NamedTuple):
+    command: Command
+    variant: tuple[str, ...]  # the arguments that choose it
+    field: dataclasses.Field
+
+    @property
+    def option(self) -> click.Option:
+        made = {p.name: p for p in self.command.parameters(*self.command.all_groups()[self.variant])}
+        return made[self.field.name]
+
+
+def settings() -> Iterator[Setting]:
+    """Every field of every command; one that several variants have by inheritance once."""
     for _, command in commands():
-        for settings in command.groups:
-            for field in dataclasses.fields(settings):
-                yield command, field
+        seen = set()
+        for variant, groups in command.all_groups().items():
+            for field in (field for each in groups for field in dataclasses.fields(each) if id(field) not in seen):
+                seen.add(id(field))
+                yield Setting(command, variant, field)
 
 
-def option(command: Command, name: str) -> click.Option:
-    (found,) = [p for p in command.params if isinstance(p, click.Option) and p.name == name]
-    return found
+NUMERIC = [setting for setting in settings() if configs.bounds(setting.field) is not None]
+CHECKED = [setting for setting in settings() if getattr(setting.field.metadata["check"], "__name__", "") in NUMBERS]
 
 
-NUMERIC = [(command, field) for command, field in fields() if configs.bounds(field) is not None]
-CHECKED = [
-    (command, field) for command, field in fields() if getattr(field.metadata["check"], "__name__", "") in NUMBERS
-]
-
-
-def refused(command: Command, field: dataclasses.Field, value: str) -> str:
+def refused(setting: Setting, value: str) -> str:
     """The message for a value of an option; fails where the value is taken."""
-    flag = max(option(command, field.name).opts, key=len)
+    flag = max(setting.option.opts, key=len)
     with pytest.raises(click.UsageError) as caught:
-        command.make_context(command.name, [f"{flag}={value}"], parent=root())
+        setting.command.make_context(setting.command.name, [*setting.variant, f"{flag}={value}"], parent=root())
     assert caught.value.exit_code == 2
     message = caught.value.format_message()
     assert flag in message, message
@@ -66,14 +74,14 @@ def test_common_options_have_one_place(call):
 
 
 def test_all_commands_are_looked_at():
-    assert {command.name for command, _ in NUMERIC} >= set(COMMANDS) - {"help", "describe", "split", "export"}
-    assert {field.metadata["check"].__name__ for _, field in CHECKED} == set(NUMBERS)
+    assert {setting.command.name for setting in NUMERIC} >= set(COMMANDS) - {"help", "describe", "split", "export"}
+    assert {setting.field.metadata["check"].__name__ for setting in CHECKED} == set(NUMBERS)
     assert len(NUMERIC) > 200
 
 
 def test_every_number_has_bounds():
-    for command, field in NUMERIC:
-        kind = option(command, field.name).type
+    for setting in NUMERIC:
+        field, kind = setting.field, setting.option.type
         assert isinstance(kind, Number), field.name
         assert math.isfinite(kind.min) and math.isfinite(kind.max) and kind.min < kind.max, field.name
         assert kind.min >= -1e12 and kind.max <= (1e12 if kind.parse is float else 2**63 - 1), field.name
@@ -85,18 +93,18 @@ def test_every_number_has_bounds():
 
 
 def test_numbers_beyond_bounds():
-    for command, field in NUMERIC:
+    for setting in NUMERIC:
         for value in ("nan", "inf", "-inf", str(10**30), str(-(10**30)), "1e400", "9" * 5000, "", "x"):
-            refused(command, field, value)
+            refused(setting, value)
 
 
 def test_texts_with_numbers_beyond_bounds():
     huge = str(10**30)
     units = ("", "s", "e", "d", "G", f"-{huge}", ":0.5", "/" + huge, f",{huge}")
     values = ("nan", "inf", huge, "-" + huge, "9" * 5000, *(huge + unit for unit in units), f"A={huge}", "A=1e400")
-    for command, field in CHECKED:
+    for setting in CHECKED:
         for value in values:
-            refused(command, field, value)
+            refused(setting, value)
 
 
 def test_a_number_beyond_bounds_is_a_usage_error(call):

@@ -74,8 +74,8 @@ def test_options_reach_the_model(call: Run, text: Path) -> None:
     [
         (("--arch", "gru", "--adaptive", "6,600"), "--adaptive 6,600: the vocabulary has 21 tokens"),
         (("--arch", "gru", "--adaptive", "6,5"), "not ascending numbers of tokens: '6,5'"),
-        (("--weight-dropout", 0.5), "--weight-dropout does not go with --arch transformer"),
-        (("--arch", "transformer", "--ar", 2), "--ar does not go with --arch transformer"),
+        (("--weight-dropout", 0.5), "--weight-dropout applies to --arch rnn, lstm, gru only"),
+        (("--arch", "transformer", "--ar", 2), "--ar applies to --arch rnn, lstm, gru only"),
     ],
 )
 def test_options_that_do_not_go_together(call: Run, text: Path, options: tuple[Any, ...], message: str) -> None:

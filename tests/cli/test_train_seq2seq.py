@@ -27,7 +27,7 @@ ARCHITECTURES: dict[str, tuple[Any, ...]] = {
 }
 LEARN = ("--dropout", 0, "--label-smoothing", 0, "--schedule", "linear", "--warmup", 30, "--batch-tokens", 0,
          "--batch-size", 64)  # fmt: skip
-SMALL = ("--layers", 1, "--hidden", 16, "--heads", 2, "--batch-tokens", 0, "--batch-size", 8, "--threads", 1,
+SMALL = ("--layers", 1, "--hidden", 16, "--batch-tokens", 0, "--batch-size", 8, "--threads", 1,
          "-q")  # fmt: skip
 
 
@@ -406,10 +406,10 @@ def test_the_same_command_again_after_a_mistake(call: Run, text: Path) -> None:
         ((), b"a\tb\nc\t\xff\n", 65, "<stdin>:2: invalid UTF-8 at byte 3"),
         (("train.tsv", "missing.tsv"), b"", 66, "missing.tsv: no such file"),
         (("--valid", "missing.tsv", "train.tsv"), b"", 66, "missing.tsv: no such file"),
-        (("--source", "train.src"), b"", 2, "--source and --target go together"),
-        (("--target", "train.trg"), b"", 2, "--source and --target go together"),
-        (("--valid-source", "valid.src", "train.tsv"), b"", 2, "--valid-source and --valid-target go together"),
-        (("--valid-source", "a", "--valid-target", "b", "--valid", "c", "train.tsv"), b"", 2, "--valid does not go"),
+        (("--source", "train.src"), b"", 2, "--source requires --target"),
+        (("--target", "train.trg"), b"", 2, "--target requires --source"),
+        (("--valid-source", "valid.src", "train.tsv"), b"", 2, "--valid-source requires --valid-target"),
+        (("--valid-source", "a", "--valid-target", "b", "--valid", "c"), b"", 2, "cannot be combined with --valid"),
         (("--source", "train.src", "--target", "train.trg", "train.tsv"), b"", 2, "cannot be combined with an INPUT"),
         (("--source", "-", "--target", "-"), b"", 2, "only once"),
         (("--valid", "-"), b"a\tb\n", 2, "only once"),
@@ -418,10 +418,10 @@ def test_the_same_command_again_after_a_mistake(call: Run, text: Path) -> None:
             ("--preset", "iwslt", "--arch", "rnn", "train.tsv"),
             b"",
             2,
-            "--preset iwslt is a Transformer, not --arch rnn",
+            "--preset iwslt: --heads applies to --arch transformer only",
         ),
-        (("--r-drop", 5, "--dropout", 0, "train.tsv"), b"", 2, "--r-drop needs --dropout"),
-        (("--batch-size", 0, "train.tsv"), b"", 2, "--batch-tokens 0 needs --batch-size"),
+        (("--r-drop", 5, "--dropout", 0, "train.tsv"), b"", 2, "--r-drop requires --dropout"),
+        (("--batch-size", 0, "train.tsv"), b"", 2, "--batch-tokens 0 requires --batch-size"),
         (("--sample", 0.1, "train.tsv"), b"", 2, "sampling the source side"),
         (("--average", 2, "--save-every", "never", "train.tsv"), b"", 2, "--average needs --valid"),
     ],

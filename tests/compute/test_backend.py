@@ -203,12 +203,12 @@ def test_training_on_a_gpu_equals_training_on_the_cpu(tmp_path, english) -> None
 
     import nlptools
     from nlptools.configs import Training
-    from nlptools.configs.lm import TrainLM
+    from nlptools.configs.architectures.transformer import TransformerOptions
 
     (tmp_path / "t.txt").write_text("\n".join(english[:300]) + "\n")
     words = sorted({word for line in english[:300] for word in line.split()})
     (tmp_path / "v.tsv").write_text("<unk>\t0\n</s>\t0\n" + "".join(f"{word}\t1\n" for word in words))
-    settings = TrainLM(tokenizer=str(tmp_path / "v.tsv"), layers=2, hidden=32, heads=2, context=32)
+    settings = TransformerOptions(tokenizer=str(tmp_path / "v.tsv"), layers=2, hidden=32, heads=2, context=32)
     losses = []
     for device in ("cpu", "cuda"):
         run = Training(output=str(tmp_path / device), steps=10, log_every="1")

@@ -9,8 +9,8 @@ import pytest
 from conftest import Run
 
 from nlptools.cli import COMMANDS, group
+from nlptools.cli.command import Command
 from nlptools.cli.manual.completions import root
-from nlptools.cli.options import Command
 from nlptools.configs import option
 from nlptools.configs.combinations import check_combinations, describe_rules, named_options
 from nlptools.errors import UsageError
@@ -76,24 +76,30 @@ def test_help() -> None:
     }
 
 
+def check_names(field: Any, options: dict[str, Any]) -> int:
+    """The number of rules of an option, all of which name options and values that exist."""
+    for rule in ("needs", "excludes"):
+        declared, choices = field.metadata[rule], field.metadata["choices"]
+        assert not isinstance(declared, dict) or not choices or set(declared) <= set(choices), field.name
+    rules = list(named_options(field))
+    for alternatives in rules:
+        known = [(options[other], values) for other, values in alternatives if other in options]
+        assert known, (field.name, alternatives)
+        for other, values in known:
+            choices = other.metadata["choices"]
+            assert not choices or set(values) <= set(choices), (field.name, values)
+    return len(rules)
+
+
 def test_every_rule_names_options_of_its_command() -> None:
     rules = 0
     for name in COMMANDS:
         command = group.get_command(root(), name)
-        options = {f.name: f for each in command.groups for f in fields(each)} if isinstance(command, Command) else {}
-        for field in options.values():
-            for rule in ("needs", "excludes"):
-                declared = field.metadata[rule]
-                if isinstance(declared, dict):
-                    assert set(declared) <= set(field.metadata["choices"]), (name, field.name)
-            for alternatives in named_options(field):
-                known = [(options[other], values) for other, values in alternatives if other in options]
-                assert known, (name, field.name, alternatives)
-                for other, values in known:
-                    choices = other.metadata["choices"]
-                    assert not choices or set(values) <= set(choices), (name, field.name, values)
-                rules += 1
-    assert rules > 10
+        for groups in command.all_groups().values() if isinstance(command, Command) else ():
+            options = {f.name: f for each in groups for f in fields(each)}
+            for field in options.values():
+                rules += check_names(field, options)
+    assert rules > 40
 
 
 def test_from_every_source(call: Run, tmp_path: Any) -> None:

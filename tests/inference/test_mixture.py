@@ -16,8 +16,8 @@ import nlptools
 from nlptools import bundle
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training
+from nlptools.configs.architectures.ngram import NGramOptions
 from nlptools.configs.generation import Generate
-from nlptools.configs.lm import TrainLM
 from nlptools.configs.scoring import Score
 from nlptools.errors import UsageError
 from nlptools.inference import mixture, scoring
@@ -53,7 +53,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = [" ".join(f"w{i}" for i in draw.integers(0, 6, draw.integers(1, 8))) for _ in range(40)]
     for name, order, extra in (("counts", 3, "rare w1 w2\nseldom w3 w1\n"), ("pairs", 2, "w9 w2 , w1\n")):
         (place / "text").write_text("\n".join(lines) + "\n" + extra)
-        options = TrainLM(tokenizer="words", arch="ngram", order=order)
+        options = NGramOptions(tokenizer="words", order=order)
         train_ngrams([str(place / "text")], options, Training(output=str(place / name)))
     return place
 
@@ -157,7 +157,7 @@ def test_alignment_of_vocabularies() -> None:
 
 def test_different_tokens_are_refused(models: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("w 1 , w2\nw1\n")
-    options = TrainLM(tokenizer="whitespace", arch="ngram", order=2)
+    options = NGramOptions(tokenizer="whitespace", order=2)
     train_ngrams([str(tmp_path / "text")], options, Training(output=str(tmp_path / "split")))
     loaded: Any = nlptools.load(models / "counts", tmp_path / "split", settings=Score())
     assert len(loaded.score_batch(["w1 , w2", "w1 nowhere"], Score())) == 2

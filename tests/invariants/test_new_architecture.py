@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -37,14 +35,6 @@ def base(tmp_path: Path) -> Path:
     return words_bundle(tmp_path / "base", "toy")
 
 
-@pytest.fixture(autouse=True)
-def train_lm_reads_the_registry_again() -> Iterator[None]:
-    """Commands read the names of architectures when they are imported."""
-    sys.modules.pop("nlptools.cli.train_lm", None)
-    yield
-    sys.modules.pop("nlptools.cli.train_lm", None)
-
-
 def done(call: Run, *command: object, stdin: str = "") -> list[str]:
     """The lines that a command writes."""
     finished = call(*command, stdin=stdin)
@@ -58,7 +48,9 @@ def test_it_trains_stops_and_continues(call: Run, tmp_path: Path) -> None:
         texts = [" ".join(words[i] for i in (np.arange(6) + rng.integers(0, 20)) % 20) for _ in range(count)]
         (tmp_path / name).write_text("\n".join(texts) + "\n")
     (tmp_path / "vocab.tsv").write_text("<unk>\t0\n</s>\t0\n" + "".join(f"{word}\t1\n" for word in words))
-    assert "|ngram|toy" in call("train-lm", "--help").text
+    assert "toy             Recurrent network with one layer" in call("train-lm", "--help").text
+    assert "--spread X" in call("train-lm", "--arch", "toy", "--help").text
+    assert "--spread applies to --arch toy only" in call("train-lm", "-t", "words", "-o", "x", "--spread", "1").err
     done(call, *TRAIN, "whole")
     stopped = call(*TRAIN, "parts", "--max-time", "0.01")
     assert stopped.code == 75, stopped.err

@@ -191,7 +191,7 @@ def test_a_stopped_run_continues_with_the_same_vectors(call: Run, text: Path) ->
         (["--vectors", "other.txt"], 65, "other.txt: no token of the vocabulary has a vector"),
         (["--freeze-embeddings"], 2, "--freeze-embeddings requires --vectors"),
         (["--vectors", "v.txt", "--init", "lm"], 2, "--vectors cannot be combined with --init"),
-        (["--vectors", "v.txt", "--arch", "ngram"], 2, "does not go with --arch ngram"),
+        (["--vectors", "v.txt", "--arch", "ngram"], 2, "applies to every --arch but elmo, ngram"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_in_one_line(call: Run, text: Path, options: list[Any], code: int, error: str) -> None:

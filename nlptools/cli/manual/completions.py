@@ -13,8 +13,8 @@ from typing import NamedTuple
 import click
 
 from nlptools.cli import COMMANDS, group
+from nlptools.cli.command import Command
 from nlptools.cli.help import COMMON, TOPICS
-from nlptools.cli.options import Command
 from nlptools.configs import bleu, metrics
 from nlptools.configs.tasks.table import GLUE, TASKS
 
@@ -46,14 +46,13 @@ def _options(command: Command) -> list[Option]:
     context = click.Context(command, info_name=command.name, parent=root())
     open_names = _names()
     options = []
-    for parameter in command.get_params(context):
-        if isinstance(parameter, click.Option):
-            names = (*parameter.opts, *(name for name in parameter.secondary_opts if name.startswith("--")))
-            choices = parameter.type.choices if isinstance(parameter.type, click.Choice) else ()
-            values = choices or open_names.get(parameter.name or "", ())
-            files = not choices and parameter.name not in ("device", "task", "layout", "metric", "metrics")
-            takes_value = not parameter.is_flag and not parameter.count
-            options.append(Option(names, parameter.help or "", takes_value, tuple(map(str, values)), files))
+    for parameter in command.every_option(context):
+        names = (*parameter.opts, *(name for name in parameter.secondary_opts if name.startswith("--")))
+        choices = parameter.type.choices if isinstance(parameter.type, click.Choice) else ()
+        values = choices or open_names.get(parameter.name or "", ())
+        files = not choices and parameter.name not in ("device", "task", "layout", "metric", "metrics")
+        takes_value = not parameter.is_flag and not parameter.count
+        options.append(Option(names, parameter.help or "", takes_value, tuple(map(str, values)), files))
     return options
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import click
 
 from nlptools.cli import COMMANDS, group
+from nlptools.cli.command import Command
 from nlptools.cli.help import TOPICS, guide
 from nlptools.cli.manual.completions import completions, root
-from nlptools.cli.options import Command
 from nlptools.version import __version__
 
 EXIT_STATUS = {
@@ -106,7 +106,7 @@ def _command_page(name: str, command: Command, parent: click.Context) -> str:
     out += [".SH SYNOPSIS", rf".B nlptools {_text(name)}", _synopsis(command, context)]
     out += [".SH DESCRIPTION", *_paragraphs(summary + "\n" + rest)]
     out.append(".SH OPTIONS")
-    for title, options in command.option_groups(context):
+    for title, options in command.all_option_groups(context):
         out += [f".SS {_text(title)}", *_options(options, context)]
     if command.published:
         out += [".SH PUBLISHED MODELS", *_paragraphs(command.published)]

@@ -20,8 +20,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from nlptools.configs.architectures.convolution import ConvolutionOptions
 from nlptools.configs.checks import check_sizes
-from nlptools.configs.lm import TrainLM
 from nlptools.layers.convolution import HALF, GatedConvolution, zeroed
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.output import Projection, padded_embedding
@@ -45,7 +45,7 @@ class ConvolutionLMConfig:
         check_sizes(self, kernel_size=64)
 
     @classmethod
-    def from_options(cls, options: TrainLM, vocab_size: int) -> ConvolutionLMConfig:
+    def from_options(cls, options: ConvolutionOptions, vocab_size: int) -> ConvolutionLMConfig:
         """The sizes that a command's options ask for."""
         p = options.dropout
         return cls(vocab_size, options.hidden, options.layers, options.kernel, embedding_dropout=p, hidden_dropout=p)

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nlptools.compute.kernels.projected_lstm import Limits
+from nlptools.configs.architectures.elmo import ElmoOptions
+from nlptools.configs.architectures.shared import adaptive_cutoffs
 from nlptools.configs.checks import check_sizes, checked_cutoffs
-from nlptools.configs.lm import TrainLM
-from nlptools.configs.recurrent import adaptive_cutoffs
 from nlptools.errors import BundleError
 from nlptools.layers.adaptive_softmax import AdaptiveSoftmax
 from nlptools.layers.characters import CharacterFilters
@@ -70,7 +70,7 @@ class ElmoConfig:
         object.__setattr__(self, "adaptive_cutoffs", checked_cutoffs(self.adaptive_cutoffs, self.vocab_size))
 
     @classmethod
-    def from_options(cls, options: TrainLM, vocab_size: int) -> ElmoConfig:
+    def from_options(cls, options: ElmoOptions, vocab_size: int) -> ElmoConfig:
         """The sizes that a command's options ask for. Raises UsageError for those that do not go together."""
         return cls(
             vocab_size,

@@ -22,9 +22,9 @@ import torch
 from torch import Tensor, nn
 
 from nlptools.compute.kernels.windows import windows
+from nlptools.configs.architectures.feedforward import FeedForwardOptions
 from nlptools.configs.checks import check_sizes
-from nlptools.configs.lm import TrainLM
-from nlptools.errors import BundleError, UsageError
+from nlptools.errors import BundleError
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import Linear, check_activation
 from nlptools.layers.output import Projection, padded_embedding
@@ -61,12 +61,8 @@ class FeedForwardLMConfig:
             raise BundleError(f"direct connections with {self.num_hidden_layers} layers, expected one layer")
 
     @classmethod
-    def from_options(cls, options: TrainLM, vocab_size: int) -> FeedForwardLMConfig:
+    def from_options(cls, options: FeedForwardOptions, vocab_size: int) -> FeedForwardLMConfig:
         """The sizes that a command's options ask for. Raises UsageError for those that do not go together."""
-        if options.order < 2:
-            raise UsageError(f"--order {options.order} leaves no context, expected 2 or more")
-        if options.direct and options.layers > 1:
-            raise UsageError(f"--direct requires --layers 1, not {options.layers}")
         return cls(
             vocab_size,
             options.hidden,

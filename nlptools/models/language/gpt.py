@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from nlptools.compute.kernels.attention import type_of_kept_keys
 from nlptools.compute.kernels.ragged_attention import Ragged
+from nlptools.configs.architectures.transformer import TransformerOptions
 from nlptools.configs.checks import check_heads, check_sizes
-from nlptools.configs.lm import TrainLM
 from nlptools.errors import BundleError, DataError, UsageError
 from nlptools.layers.attention import Mask
 from nlptools.layers.cache import Cache
@@ -62,7 +62,7 @@ class GPTConfig:
             raise BundleError(f"positions is {self.positions!r}, expected one of {', '.join(POSITIONS)}")
 
     @classmethod
-    def from_options(cls, options: TrainLM, vocab_size: int) -> GPTConfig:
+    def from_options(cls, options: TransformerOptions, vocab_size: int) -> GPTConfig:
         """The sizes that a command's options ask for. Raises UsageError for those that do not go together."""
         if options.hidden % options.heads:
             raise UsageError(f"--hidden {options.hidden} is not a multiple of --heads {options.heads}")

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from nlptools.compute.kernels.ragged_attention import Ragged
+from nlptools.configs.architectures.transformer import ModernOptions
 from nlptools.configs.checks import check_heads, check_sizes
-from nlptools.configs.lm import TrainLM
 from nlptools.errors import BundleError, UsageError
 from nlptools.layers.attention import Mask
 from nlptools.layers.dropout import Dropout
@@ -92,7 +92,7 @@ class ModernConfig:
         rotary_rates(self.head_dim, self.rope_theta, self.rope_scaling, self.max_position_embeddings)
 
     @classmethod
-    def from_options(cls, options: TrainLM, vocab_size: int) -> ModernConfig:
+    def from_options(cls, options: ModernOptions, vocab_size: int) -> ModernConfig:
         """The sizes that a command's options ask for. Raises UsageError for those that do not go together."""
         if options.hidden % (2 * options.heads):
             raise UsageError(

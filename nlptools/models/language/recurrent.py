@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from nlptools.compute.kernels.recurrent import GATES
+from nlptools.configs.architectures.recurrent import RecurrentOptions
+from nlptools.configs.architectures.shared import adaptive_cutoffs
 from nlptools.configs.checks import check_sizes, checked_cutoffs
-from nlptools.configs.lm import TrainLM
-from nlptools.configs.recurrent import adaptive_cutoffs
 from nlptools.errors import BundleError
 from nlptools.layers.adaptive_softmax import AdaptiveSoftmax
 from nlptools.layers.dropout import Dropout, LockedDropout, WordDropout
@@ -76,7 +76,7 @@ class RecurrentConfig:
         return cutoffs
 
     @classmethod
-    def from_options(cls, options: TrainLM, vocab_size: int) -> RecurrentConfig:
+    def from_options(cls, options: RecurrentOptions, vocab_size: int) -> RecurrentConfig:
         """The sizes that a command's options ask for. Raises UsageError for those that do not go together."""
         limits = adaptive_cutoffs(options.adaptive, vocab_size)
         tied = not (options.untied or limits)

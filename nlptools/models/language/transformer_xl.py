@@ -24,9 +24,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from nlptools.configs.architectures.shared import adaptive_cutoffs
+from nlptools.configs.architectures.transformer_xl import TransformerXLOptions
 from nlptools.configs.checks import check_heads, check_sizes, checked_cutoffs
-from nlptools.configs.lm import TrainLM
-from nlptools.configs.recurrent import adaptive_cutoffs
 from nlptools.errors import BundleError, UsageError
 from nlptools.layers.adaptive_softmax import AdaptiveSoftmax
 from nlptools.layers.dropout import Dropout
@@ -76,7 +76,7 @@ class TransformerXLConfig:
                 raise BundleError(f"{name} is {value!r}, expected a whole number from 0 to {_LONGEST}")
 
     @classmethod
-    def from_options(cls, options: TrainLM, vocab_size: int) -> TransformerXLConfig:
+    def from_options(cls, options: TransformerXLOptions, vocab_size: int) -> TransformerXLConfig:
         """The sizes that a command's options ask for. Raises UsageError for those that do not go together.
 
         In inference, a position sees as many others as the last one of a segment in training.

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nlptools.configs.architectures.seq2seq import Seq2SeqConvolutionOptions
 from nlptools.configs.checks import check_sizes
-from nlptools.configs.seq2seq import TrainSeq2Seq
 from nlptools.errors import BundleError, DataError
 from nlptools.layers.cache import all_in_order
 from nlptools.layers.convolution import HALF, GatedConvolution, zeroed
@@ -56,7 +56,7 @@ class ConvolutionTranslatorConfig(Vocabularies):
         return self.max_position_embeddings
 
     @classmethod
-    def from_options(cls, options: TrainSeq2Seq, **tokens: Any) -> ConvolutionTranslatorConfig:
+    def from_options(cls, options: Seq2SeqConvolutionOptions, **tokens: Any) -> ConvolutionTranslatorConfig:
         """The sizes that a command's options ask for."""
         return cls(**tokens, **common_sizes(options), embedding_size=options.embedding or options.hidden)
 

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from nlptools.configs.architectures.seq2seq import Seq2SeqRNNOptions
 from nlptools.configs.checks import check_sizes
-from nlptools.configs.seq2seq import TrainSeq2Seq
 from nlptools.errors import BundleError
 from nlptools.layers.cache import all_in_order
 from nlptools.layers.dropout import Dropout
@@ -54,7 +54,7 @@ class RecurrentTranslatorConfig(Vocabularies):
             raise BundleError(f"attention is {self.attention!r}, expected bahdanau or luong")
 
     @classmethod
-    def from_options(cls, options: TrainSeq2Seq, **tokens: Any) -> RecurrentTranslatorConfig:
+    def from_options(cls, options: Seq2SeqRNNOptions, **tokens: Any) -> RecurrentTranslatorConfig:
         """The sizes that a command's options ask for."""
         return cls(
             **tokens,

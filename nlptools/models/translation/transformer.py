@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nlptools.configs.architectures.seq2seq import Seq2SeqTransformerOptions
 from nlptools.configs.checks import check_heads
-from nlptools.configs.seq2seq import TrainSeq2Seq
 from nlptools.errors import BundleError, UsageError
 from nlptools.layers.attention import SourceMemory
 from nlptools.layers.cache import Cache
@@ -62,7 +62,7 @@ class TransformerConfig(Vocabularies):
             raise BundleError(f"norm is {self.norm!r}, expected post or pre")
 
     @classmethod
-    def from_options(cls, options: TrainSeq2Seq, **tokens: Any) -> TransformerConfig:
+    def from_options(cls, options: Seq2SeqTransformerOptions, **tokens: Any) -> TransformerConfig:
         """The sizes that a command's options ask for. Raises UsageError for those that do not go together."""
         if options.hidden % options.heads or options.hidden % 2:
             raise UsageError(f"--hidden {options.hidden} is not an even multiple of --heads {options.heads}")

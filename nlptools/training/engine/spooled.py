@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from nlptools import messages
 from nlptools.compute.backend import Backend
-from nlptools.configs import Training, effective
+from nlptools.configs import Training
 from nlptools.files.artifacts import JsonObject
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class SpooledTask(ABC, Generic[P]):
         """The size of a part, and how much of it is unknown, cut or left out, for a message."""
 
     def settings(self) -> JsonObject:
-        return effective(self.options)
+        return asdict(self.options)
 
     def spool(self, directory: Path, backend: Backend, held_out: bool) -> Spooled[P]:
         train = self.encode(directory / "train", backend, False)

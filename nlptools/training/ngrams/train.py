@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,8 +14,9 @@ import numpy as np
 
 from nlptools import bundle, messages
 from nlptools.arrays import Longs
-from nlptools.configs import Training, ngram
-from nlptools.configs.lm import TrainLM
+from nlptools.configs import RunDirectory, Threads
+from nlptools.configs.architectures import ngram
+from nlptools.configs.architectures.ngram import NGramOptions
 from nlptools.configs.units import size
 from nlptools.corpora.columns import Column, open_columns
 from nlptools.corpora.token_file import TextCounts
@@ -45,8 +47,9 @@ _COUNT_BYTES = 32  # for counts only
 
 def train_ngrams(
     inputs: Sequence[str],
-    settings: TrainLM,
-    run: Training,
+    settings: NGramOptions,
+    run: RunDirectory,
+    compute: Threads | None = None,
     *,
     encoding_errors: str = "strict",
     invocation: Mapping[str, Any] | None = None,
@@ -67,7 +70,8 @@ def train_ngrams(
     replaces = run.force or finished_files.is_finished(Path(run.output))
     if settings.arpa is not None and Path(settings.arpa).is_file() and not replaces:
         raise OutputError(f"{display(settings.arpa)}: exists", hint="--force replaces it")
-    trainer = _NGrams(inputs, settings, run, encoding_errors, time.monotonic())
+    threads = (compute or Threads()).threads or available_threads()
+    trainer = _NGrams(inputs, settings, run, threads, encoding_errors, time.monotonic())
     output = Path(run.output)
     model = lifecycle.run(trainer, output, resume=run.resume, force=run.force, invocation=invocation).model
     return model if isinstance(model.levels[0].keys, np.ndarray) else _opened(run.output, model.config)
@@ -104,8 +108,9 @@ class _NGrams:
     """A run from text to an n-gram model, in one pass. Implements `lifecycle.RunTrainer`."""
 
     inputs: Sequence[str]
-    options: TrainLM
-    run: Training
+    options: NGramOptions
+    run: RunDirectory
+    threads: int
     encoding_errors: str
     began: float
     before: JsonObject | None = None  # the record of the run, if it is finished already
@@ -132,10 +137,13 @@ class _NGrams:
         if self.before is not None:
             model = _opened(self.run.output, data.text.config(options.order))
             return _Counted(0, self.before["metrics"], None, model, data.text, [])
-        count = _merged if options.merge else _counted
+        count = _merged if options.merge else partial(_counted, threads=self.threads)
         text, levels = count(data.text, options, data.scratch, data.memory)
         _check_order(levels)
-        model, metrics = _estimated(levels, text, options, self.run.valid, self.encoding_errors, data.scratch)
+        held_out = None
+        if self.run.valid is not None:
+            held_out = list(encoded([self.run.valid], text.tokenizer, text.eos, options.document, self.encoding_errors))
+        model, metrics = _estimated(levels, text, options, held_out, data.scratch, self.threads)
         metrics["seconds"] = time.monotonic() - self.began
         record["data"] = replace(data, text=text).record()
         return _Counted(0, metrics, None, model, text, levels)
@@ -159,20 +167,20 @@ class _NGrams:
         if options.arpa is not None:
             atomic.sweep(options.arpa)
             if self.before is None or not os.path.exists(options.arpa):
-                _write_arpa(options.arpa, outcome.model, outcome.text, self.run.force)
+                _write_arpa(options.arpa, outcome.model, outcome.text, self.run.force, self.threads)
 
     def report(self, outcome: _Counted) -> None:
         _report(self.run.output, outcome.model, outcome.metrics, [*self.run.held_out, *self.inputs])
 
 
-def _write_arpa(path: str, model: NGrams, text: CountedText, force: bool) -> None:
+def _write_arpa(path: str, model: NGrams, text: CountedText, force: bool, threads: int) -> None:
     assert text.tokenizer.vocab is not None
     with LineWriter(path, force=force) as out:
         words = arpa.names(text.tokenizer.vocab, model.config, text.eos)
-        arpa.write(model, words, out, available_threads())
+        arpa.write(model, words, out, threads)
 
 
-def _digests(settings: TrainLM, text: CountedText, valid: str | None) -> dict[str, str | None]:
+def _digests(settings: NGramOptions, text: CountedText, valid: str | None) -> dict[str, str | None]:
     """SHA-256 of the text, or of the models that are merged, and of the held-out text."""
     if settings.merge:
         manifests = (Path(path, artifacts.MANIFEST) for path in settings.merge)
@@ -197,7 +205,7 @@ def _left(memory: int) -> int:
 
 
 def _read(
-    inputs: Sequence[str], settings: TrainLM, scratch: Path, memory: int, force: bool, errors: str
+    inputs: Sequence[str], settings: NGramOptions, scratch: Path, memory: int, force: bool, errors: str
 ) -> CountedText:
     """The text, in a file if its tables might not fit in memory; without ids if models are merged."""
     began = time.monotonic()
@@ -220,7 +228,7 @@ def _read(
 
 
 def _counted(
-    text: CountedText, settings: TrainLM, scratch: Path, memory: int
+    text: CountedText, settings: NGramOptions, scratch: Path, memory: int, *, threads: int
 ) -> tuple[CountedText, list[CountedLevel]]:
     """The text and its counts, in files if the tables might not fit in memory."""
     order, config = settings.order, text.config(settings.order)
@@ -235,7 +243,7 @@ def _counted(
         begins = not runs or lead[-1:] == text.eos
         ids = sentences(piece, text.eos, config.bos, text.tokenizer.vocab.unk, bool(begins))
         ids = np.concatenate([lead, ids])
-        levels = counting.count(ids, config, len(lead), available_threads())
+        levels = counting.count(ids, config, len(lead), threads)
         if part >= len(text):
             return text, levels
         runs.append(merger.write(levels))
@@ -244,7 +252,9 @@ def _counted(
     return text, merger.merged(runs)
 
 
-def _merged(text: CountedText, settings: TrainLM, scratch: Path, memory: int) -> tuple[CountedText, list[CountedLevel]]:
+def _merged(
+    text: CountedText, settings: NGramOptions, scratch: Path, memory: int
+) -> tuple[CountedText, list[CountedLevel]]:
     """The text, without ids, with the sizes of the texts of merged models, and the sum of their counts, in files."""
     config = text.config(settings.order)
     runs, sizes = zip(*(kept_counts.load(path, text.tokenizer, config) for path in settings.merge), strict=True)
@@ -263,17 +273,19 @@ def _check_order(levels: Sequence[CountedLevel]) -> None:
 
 
 def _estimated(
-    levels: Sequence[CountedLevel], text: CountedText, settings: TrainLM, valid: str | None, errors: str, scratch: Path
+    levels: Sequence[CountedLevel],
+    text: CountedText,
+    settings: NGramOptions,
+    held_out: Sequence[tuple[Longs, TextCounts]] | None,
+    scratch: Path,
+    threads: int,
 ) -> tuple[NGrams, JsonObject]:
     """The model, in files if the counts are, and its sizes and quality."""
     config = text.config(settings.order)
     assert text.tokenizer.vocab is not None
-    held_out = None
-    if valid is not None:
-        held_out = list(encoded([valid], text.tokenizer, text.eos, settings.document, errors))
     folder = scratch if isinstance(levels[-1].suffixes, Column) else None
     method = _method(settings, levels, config, held_out)
-    model = smoothing.estimate(levels, config, method, _limits(settings), folder, available_threads())
+    model = smoothing.estimate(levels, config, method, _limits(settings), folder, threads)
     metrics: JsonObject = {"ngrams": [len(level) for level in model.levels]}
     if held_out is not None:
         measured = perplexities(*total_score(model.mapped(), held_out, text.eos, text.tokenizer.vocab.unk))
@@ -281,15 +293,15 @@ def _estimated(
     return model, metrics
 
 
-def _check(inputs: Sequence[str], options: TrainLM, run: Training) -> None:
+def _check(inputs: Sequence[str], options: NGramOptions, run: RunDirectory) -> None:
     """Raise UsageError for options that cannot be combined, before text is counted."""
     if not options.merge:
         streams.check_inputs(inputs, run.held_out)
     elif inputs:
         raise UsageError(f"--merge replaces text as the input, but {display(inputs[0])} is also given")
     options.check()
-    if options.smoothing == "jelinek-mercer" and options.weights is None and run.valid is None:
-        raise UsageError("--smoothing jelinek-mercer needs --weights, or --valid to fit them to")
+    if options.smoothing == "jelinek-mercer" and options.interpolation is None and run.valid is None:
+        raise UsageError("--smoothing jelinek-mercer requires --interpolation, or --valid to fit the weights to")
 
 
 def _report(output: str, model: NGrams, metrics: JsonObject, texts: Sequence[str]) -> None:
@@ -300,12 +312,12 @@ def _report(output: str, model: NGrams, metrics: JsonObject, texts: Sequence[str
     messages.note(f"try: {advice.of_language_model(name, texts)}")
 
 
-def _limits(options: TrainLM) -> tuple[int, ...]:
+def _limits(options: NGramOptions) -> tuple[int, ...]:
     return () if options.prune is None else ngram.limits(options.prune)
 
 
 def _method(
-    options: TrainLM,
+    options: NGramOptions,
     levels: Sequence[CountedLevel],
     config: NGramConfig,
     valid: Sequence[tuple[Longs, TextCounts]] | None,
@@ -314,8 +326,8 @@ def _method(
     if options.smoothing == "add-k":
         return smoothing.add_k(options.add, config.vocab_size)
     if options.smoothing == "jelinek-mercer":
-        if options.weights is not None:
-            numbers = ngram.weights(options.weights)
+        if options.interpolation is not None:
+            numbers = ngram.weights(options.interpolation)
         else:
             assert valid is not None
             held_out = np.concatenate([ids for ids, _ in valid])

@@ -6,7 +6,7 @@ import torch
 from tiny_models import tiny
 from torch.nn import functional as F
 
-from nlptools.configs.lm import TrainLM
+from nlptools.configs.architectures.convolution import ConvolutionOptions
 from nlptools.models.language.convolution import ConvolutionLM, ConvolutionLMConfig
 
 
@@ -44,6 +44,6 @@ def test_a_new_model_keeps_the_variance_of_its_embeddings() -> None:
 
 
 def test_sizes_from_options() -> None:
-    options = TrainLM(tokenizer="t", arch="convolution", hidden=64, kernel=5, dropout=0.2)
+    options = ConvolutionOptions(tokenizer="t", hidden=64, kernel=5, dropout=0.2)
     config = ConvolutionLMConfig.from_options(options, 100)
     assert (config.kernel_size, config.hidden_dropout, config.embedding_dropout) == (5, 0.2, 0.2)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from tiny_models import tiny
 
-from nlptools.configs.lm import TrainLM
+from nlptools.configs.architectures.feedforward import FeedForwardOptions
 from nlptools.errors import BundleError, UsageError
 from nlptools.models.language.feedforward import FeedForwardLMConfig
 
@@ -55,16 +53,10 @@ def test_only_the_local_and_the_far_tokens_matter() -> None:
         assert same != matters, distance
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"order": 1, "layers": 1}, "--order 1 leaves no context, expected 2 or more"),
-        ({"direct": True, "layers": 2}, "--direct requires --layers 1, not 2"),
-    ],
-)
-def test_options_that_do_not_go_together(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        FeedForwardLMConfig.from_options(TrainLM("words", arch="feedforward", **options), 50)
+def test_direct_connections_need_one_layer() -> None:
+    with pytest.raises(UsageError, match="--direct requires --layers 1"):
+        FeedForwardOptions("words", direct=True, layers=2).check()
+    FeedForwardOptions("words", direct=True, layers=1).check()
 
 
 def test_sizes_that_no_model_has() -> None:
@@ -77,10 +69,6 @@ def test_sizes_that_no_model_has() -> None:
 
 
 def test_long_n_grams_are_for_feed_forward_models() -> None:
-    TrainLM("words", arch="feedforward", order=16).check()
-    with pytest.raises(UsageError, match="--order 16 is not between 1 and 7"):
-        TrainLM("words", arch="ngram", order=16).check()
-    with pytest.raises(UsageError, match="--order does not go with --arch lstm"):
-        TrainLM("words", arch="lstm", order=6).check()
-    config = FeedForwardLMConfig.from_options(TrainLM("words", arch="feedforward", order=6, far=9, layers=2), 50)
+    FeedForwardOptions("words", order=16).check()
+    config = FeedForwardLMConfig.from_options(FeedForwardOptions("words", order=6, far=9, layers=2), 50)
     assert (config.local_tokens, config.far_tokens) == (5, 9)

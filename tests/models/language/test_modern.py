@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from tiny_models import tiny
 
-from nlptools.configs.lm import TrainLM
+from nlptools.configs.architectures.transformer import ModernOptions
 from nlptools.errors import BundleError, UsageError
 from nlptools.layers.positions import rotary_rates
 from nlptools.models.language.modern import ModernConfig, within
@@ -79,7 +80,7 @@ def test_every_weight_learns(form: str) -> None:
 
 
 def test_sizes_follow_from_options() -> None:
-    options = TrainLM(tokenizer="char", arch="modern", hidden=96, heads=4, key_value_heads=2, layers=2, context=64)
+    options = ModernOptions(tokenizer="char", hidden=96, heads=4, key_value_heads=2, layers=2, context=64)
     config = ModernConfig.from_options(options, 100)
     assert (config.head_dim, config.num_key_value_heads, config.intermediate_size) == (24, 2, 256)
     assert config.tie_word_embeddings and not config.query_key_norm
@@ -88,10 +89,7 @@ def test_sizes_follow_from_options() -> None:
         ({"key_value_heads": 3}, "--heads 4 is not a multiple of --key-value-heads 3"),
     ):
         with pytest.raises(UsageError, match=message):
-            ModernConfig.from_options(TrainLM(**{**vars(options), **changes}), 100)
-    for arch in ("transformer", "lstm"):
-        with pytest.raises(UsageError, match=f"--qk-norm does not go with --arch {arch}"):
-            TrainLM(tokenizer="char", arch=arch, qk_norm=True).check()
+            ModernConfig.from_options(replace(options, **changes), 100)
 
 
 def test_scalings_of_rotary_positions() -> None:

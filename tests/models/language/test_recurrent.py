@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from nlptools import bundle
 from nlptools.configs import Training
-from nlptools.configs.lm import TrainLM
+from nlptools.configs.architectures.recurrent import LSTMOptions
 from nlptools.configs.lm_presets import PRESETS
 from nlptools.errors import BundleError, UsageError
 from nlptools.layers.adaptive_softmax import AdaptiveSoftmax
@@ -190,21 +190,19 @@ def test_penalties_are_those_of_the_paper() -> None:
 
 
 def test_options_become_sizes() -> None:
-    options = TrainLM(tokenizer="words", arch="lstm", layers=3, hidden=1150, embedding=400)
+    options = LSTMOptions(tokenizer="words", layers=3, hidden=1150, embedding=400)
     config = registry.config_class("lstm").from_options(options, 10_000)
     assert config.layer_sizes == [1150, 1150, 400] and config.tied and not config.output_bias
-    config = registry.config_class("gru").from_options(replace(options, arch="gru", untied=True), 10_000)
+    config = registry.config_class("gru").from_options(replace(options, untied=True), 10_000)
     assert config.layer_sizes == [1150, 1150, 1150] and config.embedding_size == 400
     assert not config.tied and config.output_bias
-    config = registry.config_class("rnn").from_options(replace(options, arch="rnn", adaptive="100,1000"), 10_000)
+    config = registry.config_class("rnn").from_options(replace(options, adaptive="100,1000"), 10_000)
     assert config.adaptive_cutoffs == (100, 1000) and not config.tied
     with pytest.raises(UsageError, match="--adaptive 100,1000: the vocabulary has 1000 tokens"):
-        registry.config_class("rnn").from_options(replace(options, arch="rnn", adaptive="100,1000"), 1000)
+        registry.config_class("rnn").from_options(replace(options, adaptive="100,1000"), 1000)
     for text in ("", "5,", "5,5", "9,5", "0,5", "x"):
         with pytest.raises(UsageError, match="not ascending numbers of tokens"):
-            registry.config_class("rnn").from_options(replace(options, arch="rnn", adaptive=text), 1000)
-    with pytest.raises(UsageError, match="--untied does not go with --arch transformer"):
-        TrainLM(tokenizer="words", untied=True).check()
+            registry.config_class("rnn").from_options(replace(options, adaptive=text), 1000)
 
 
 @pytest.mark.parametrize(
@@ -220,12 +218,15 @@ def test_options_become_sizes() -> None:
 def test_presets_have_the_published_sizes(preset: str, weights: float) -> None:
     values = PRESETS[preset]
     options, run = (
-        kind(**{name: value for name, value in values.items() if name in kind.__dataclass_fields__}, **required)
-        for kind, required in ((TrainLM, {"tokenizer": "words"}), (Training, {"output": "", "valid": "valid.txt"}))
+        kind(
+            **{name: value for name, value in values.items() if name in kind.__dataclass_fields__ and name != "arch"},
+            **required,
+        )
+        for kind, required in ((LSTMOptions, {"tokenizer": "words"}), (Training, {"output": "", "valid": "valid.txt"}))
     )
     options.check()
     run.check()
-    assert values.keys() <= vars(options).keys() | vars(run).keys()
+    assert values.keys() <= {"arch"} | vars(options).keys() | vars(run).keys()
     config = registry.config_class("lstm").from_options(options, 10_000)
     with empty_weights():
         model = registry.model_class("lstm")(config)
@@ -253,7 +254,7 @@ def test_impossible_sizes_are_refused(field: str, value: Any, message: str) -> N
 
 def test_init_takes_dropouts_and_penalties_from_the_options(tmp_path: Path) -> None:
     path = words_bundle(tmp_path / "lm", "lstm", hidden_dropout=0.5, weight_dropout=0.5, activation_penalty=2.0)
-    options = TrainLM(tokenizer="words", arch="lstm", dropout=0.3, word_dropout=0.1, change_penalty=1.0)
+    options = LSTMOptions(tokenizer="words", dropout=0.3, word_dropout=0.1, change_penalty=1.0)
     config = initial.given_config(str(path), "lstm", options)
     assert (config.hidden_dropout, config.word_dropout, config.weight_dropout) == (0.3, 0.1, 0.0)
     assert (config.activation_penalty, config.change_penalty, config.locked_dropout) == (0.0, 1.0, False)

@@ -12,7 +12,7 @@ from head_law import assert_head_agrees
 from tiny_models import tiny
 from torch import Tensor
 
-from nlptools.configs.lm import TrainLM
+from nlptools.configs.architectures.transformer_xl import TransformerXLOptions
 from nlptools.errors import BundleError, UsageError
 from nlptools.models.language.transformer_xl import TransformerXLConfig
 
@@ -132,7 +132,7 @@ def test_an_adaptive_softmax_in_place_of_the_tied_output() -> None:
     own = {name for name, _ in model.named_parameters()} - {name for name, _ in tied.named_parameters()}
     assert own and all(name.startswith("output.") for name in own)
     assert_head_agrees(model.output, hidden.detach().flatten(0, 1))
-    options = TrainLM(tokenizer="t", arch="transformer-xl", adaptive="20,50")
+    options = TransformerXLOptions(tokenizer="t", adaptive="20,50")
     options.check()
     assert TransformerXLConfig.from_options(options, 100).adaptive_cutoffs == (20, 50)
     with pytest.raises(UsageError, match="--adaptive 20,50: the vocabulary has 50 tokens"):
@@ -140,7 +140,7 @@ def test_an_adaptive_softmax_in_place_of_the_tied_output() -> None:
 
 
 def test_sizes_from_options() -> None:
-    options = TrainLM(tokenizer="t", arch="transformer-xl", context=8, dropout=0.3, attention_dropout=0.1)
+    options = TransformerXLOptions(tokenizer="t", context=8, dropout=0.3, attention_dropout=0.1)
     config = TransformerXLConfig.from_options(options, 100)
     assert (config.memory_length, config.inference_memory) == (8, 15)
     assert (config.hidden_dropout, config.embedding_dropout, config.attention_dropout) == (0.3, 0.3, 0.1)

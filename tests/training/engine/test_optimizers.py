@@ -12,7 +12,7 @@ from toy_optimizer import TOY
 
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Training
-from nlptools.configs.lm import TrainLM
+from nlptools.configs.architectures.recurrent import RNNOptions
 from nlptools.configs.optimizers import OPTIMIZERS
 from nlptools.files.artifacts import load_tensors
 from nlptools.training.engine.optimizers import AdamW
@@ -75,7 +75,7 @@ def test_a_new_optimizer_is_one_file_and_one_row(monkeypatch: pytest.MonkeyPatch
     text, vocab = tmp_path / "text.txt", tmp_path / "vocab.tsv"
     text.write_text("the cat sees the dog\nthe dog sees the cat\n" * 8)
     vocab.write_text("".join(f"{token}\n" for token in ["<unk>", "<eos>", *sorted({*text.read_text()} - {"\n"})]))
-    settings = TrainLM(arch="rnn", hidden=8, layers=1, context=8, tokenizer="char", vocab=str(vocab), dropout=0.1)
+    settings = RNNOptions(hidden=8, layers=1, context=8, tokenizer="char", vocab=str(vocab), dropout=0.1)
     run = Training(output="", optimizer="toy", batch_size=2, lr=0.02, schedule="constant")
     for name, steps in (("once", 6), ("twice", 3), ("twice", 6)):
         part = replace(run, output=str(tmp_path / name), steps=steps)

@@ -1,0 +1,1 @@
+"""The options of each architecture of a training command. The rows of `models.registry` name these classes."""
