@@ -27,6 +27,7 @@ class BatchSource(Protocol):
 
     def collect(self, model: Any) -> None:
         """Prepare the next batch with the model that trains, where batches are made of its own samples. Raises Interrupted."""
+        return None
 
     @property
     def epoch(self) -> float:

@@ -49,7 +49,7 @@ for _name in _REGISTER:
 
 
 @cache
-def _with_hooks(kind: type[nn.Module]) -> type[nn.Module]:
+def _with_hooks(kind: type[Any]) -> type[Any]:
     """A class of modules like `kind`, whose calls look for hooks; `kind` itself if it is such a class."""
     if kind.__call__ is nn.Module.__call__:
         return kind

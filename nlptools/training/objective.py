@@ -33,7 +33,7 @@ class Objective(nn.Module, ABC):
         tensors with names that begin with `CARRIED`: further arguments of `forward` for a batch that `continues`.
     """
 
-    trains_in_16_bits: ClassVar[bool] = True  # False: training computes in float32 on every device
+    trains_in_16_bits: bool = True  # False: training computes in float32 on every device
     shown: ClassVar[tuple[str, ...]] = ()  # facts and measures that the progress line shows
 
     def __init__(self, model: Any) -> None:

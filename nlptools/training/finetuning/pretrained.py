@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nlptools import bundle, messages
 from nlptools.batches.features import Encoding, FeatureBatches, Features
@@ -30,7 +30,7 @@ from nlptools.tasks.task import Task
 from nlptools.text import chat_templates
 from nlptools.training import lora
 from nlptools.training.finetuning import rates
-from nlptools.training.finetuning.reader import TaskLoss
+from nlptools.training.finetuning.reader import TaskLoss, TaskModel
 
 
 def opened(settings: Finetune) -> Pretrained:
@@ -89,7 +89,7 @@ class Pretrained:
         rates.freeze(model, frozen(options.freeze))
         return model
 
-    def objective(self, model: nn.Module, task: Task) -> TaskLoss:
+    def objective(self, model: TaskModel, task: Task) -> TaskLoss:
         assert isinstance(model, TaskHeads)
         options, parts = self.options, {f"model.{name}": model.part_of(name) for name, _ in model.named_parameters()}
         factors = rates.Rates(parts, model.config.num_hidden_layers + 1, options.layer_decay, options.unfreeze)
@@ -102,14 +102,14 @@ class Pretrained:
         return FeatureBatches(features, batch_size, seed=seed, pad=pad, **where)
 
     def logits(
-        self, model: nn.Module, task: Task, features: Features, backend: Backend, stop: Callable[[], bool] | None
+        self, model: TaskModel, task: Task, features: Features, backend: Backend, stop: Callable[[], bool] | None
     ) -> list[np.ndarray] | None:
         return outputs.logits(model, task.head, features, backend, layers(self.options.layers), stop=stop)
 
     def save(
         self,
         directory: Path,
-        model: nn.Module,
+        model: TaskModel,
         weights: Mapping[str, Tensor],
         training: Mapping[str, Any],
         more: dict[str, Any],

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from torch import Tensor, nn
+from torch import Tensor
 
 from nlptools.batches.features import Encoding, Features
 from nlptools.batches.source import BatchSource
@@ -19,6 +19,9 @@ from nlptools.batches.text_rows import TextEncoding
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training
 from nlptools.formats.examples import TaskExample
+from nlptools.models.tasks.heads import TaskHeads
+from nlptools.models.tasks.text_classifiers import TextClassifier
+from nlptools.models.tasks.word_tagger import WordTagger
 from nlptools.tasks import outputs
 from nlptools.tasks.task import Task
 from nlptools.training.engine import optimizers
@@ -27,6 +30,7 @@ from nlptools.training.engine.weights import Weights
 from nlptools.training.objective import Objective
 
 RowEncoding = Encoding | TextEncoding | WordEncoding
+TaskModel = TaskHeads | TextClassifier | WordTagger
 
 
 class Reader(Protocol):
@@ -46,24 +50,24 @@ class Reader(Protocol):
     def encoding(self, task: Task, examples: Sequence[TaskExample], threads: int) -> RowEncoding:
         """How texts become rows, which may depend on the training examples; the argument of `Task.features`."""
 
-    def model(self, task: Task, seed: int) -> nn.Module:
+    def model(self, task: Task, seed: int) -> TaskModel:
         """The initial model, on the CPU in float32."""
 
-    def objective(self, model: nn.Module, task: Task) -> TaskLoss:
+    def objective(self, model: TaskModel, task: Task) -> TaskLoss:
         """The loss to minimize."""
 
     def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> BatchSource:
         """The training batches of this process, each a `TaskBatch`."""
 
     def logits(
-        self, model: nn.Module, task: Task, features: Features, backend: Backend, stop: Callable[[], bool] | None
+        self, model: TaskModel, task: Task, features: Features, backend: Backend, stop: Callable[[], bool] | None
     ) -> list[np.ndarray] | None:
         """The logits of each row for validation, see `tasks.outputs.logits`."""
 
     def save(
         self,
         directory: Path,
-        model: nn.Module,
+        model: TaskModel,
         weights: Mapping[str, Tensor],
         training: Mapping[str, Any],
         more: dict[str, Any],
@@ -102,7 +106,7 @@ class TaskLoss(Objective):
 
     def __init__(
         self,
-        model: nn.Module,
+        model: TaskModel,
         task: Task,
         logits: TaskLogits,
         inputs: int,

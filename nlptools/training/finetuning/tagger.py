@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import cast
 
 import torch
 
@@ -19,7 +20,7 @@ from nlptools.batches.spelled_words import MAX_LENGTH, WordBatches, WordEncoding
 from nlptools.compute.backend import Backend
 from nlptools.configs.tasks.words import Scratch
 from nlptools.errors import DataError
-from nlptools.formats.examples import TaggedSentence
+from nlptools.formats.examples import TaggedSentence, TaskExample
 from nlptools.models.tasks.word_input import WordInput
 from nlptools.models.tasks.word_tagger import WordTagger, WordTaggerConfig
 from nlptools.tasks import taggers
@@ -62,8 +63,8 @@ class TagNetwork(WordNetwork):
         self.characters = self.scratch.characters or "cnn"
         self._learned: Learned | None = None
 
-    def encoding(self, task: Task, examples: Sequence[TaggedSentence], threads: int) -> WordEncoding:
-        words = chain.from_iterable(example.words for example in examples)
+    def encoding(self, task: Task, examples: Sequence[TaskExample], threads: int) -> WordEncoding:
+        words = chain.from_iterable(example.words for example in cast("Sequence[TaggedSentence]", examples))
         written, counts = counted(words, self.scratch.lowercase)
         alphabet = None if self.characters == "none" else spelling.alphabet(written)
         self._learned = learned_words(counts, alphabet, self.scratch, self.options.vectors)

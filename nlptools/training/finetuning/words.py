@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nlptools import bundle
 from nlptools.batches.features import Features
@@ -33,7 +33,7 @@ from nlptools.text.tokenizer import Tokenizer
 from nlptools.training.engine import optimizers
 from nlptools.training.engine.optimizers import Optimizer
 from nlptools.training.engine.weights import Weights
-from nlptools.training.finetuning.reader import RowEncoding, TaskLoss
+from nlptools.training.finetuning.reader import RowEncoding, TaskLoss, TaskModel
 from nlptools.vectors.files import formats
 from nlptools.vectors.table import Vectors
 
@@ -118,15 +118,15 @@ class Words:
     def encoding(self, task: Task, examples: Sequence[TaskExample], threads: int) -> RowEncoding:
         return self.network.encoding(task, examples, threads)
 
-    def model(self, task: Task, seed: int) -> nn.Module:
-        model: nn.Module = self.network.model(task)
+    def model(self, task: Task, seed: int) -> TaskModel:
+        model: TaskModel = self.network.model(task)
         torch.manual_seed(seed)
-        model.initialize()  # type: ignore[operator]
+        model.initialize()
         self.network.begin(model)
         task.begin(model)
         return model
 
-    def objective(self, model: nn.Module, task: Task) -> TaskLoss:
+    def objective(self, model: TaskModel, task: Task) -> TaskLoss:
         network, rates = self.network, {f"model.{name}": x for name, x in self.network.rates(model).items()}
         return TaskLoss(
             model,
@@ -142,14 +142,14 @@ class Words:
         return self.network.source(features, batch_size, seed, backend)
 
     def logits(
-        self, model: nn.Module, task: Task, features: Features, backend: Backend, stop: Callable[[], bool] | None
+        self, model: TaskModel, task: Task, features: Features, backend: Backend, stop: Callable[[], bool] | None
     ) -> list[np.ndarray] | None:
         return outputs.in_batches(self.network.row_logits(model, features, backend), features, stop=stop)
 
     def save(
         self,
         directory: Path,
-        model: nn.Module,
+        model: TaskModel,
         weights: Mapping[str, Tensor],
         training: Mapping[str, Any],
         more: dict[str, Any],

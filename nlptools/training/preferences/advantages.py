@@ -9,8 +9,14 @@ Shapes: N samples, T tokens of a sample, P tokens of all samples.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
+
+from nlptools.batches.completions import NEXT
+from nlptools.batches.features import Features
+from nlptools.batches.windows import NO_TARGET
+from nlptools.configs.ppo import TrainPPO
 
 _GAIN = 0.1  # of the control of the divergence, per rollout
 _LEAST = 1e-8  # deviation that is divided by
@@ -33,6 +39,35 @@ class Scale:
         """(N,) rewards, less the mean, in units of the deviation."""
         standardized: np.ndarray = (rewards_N - self.mean) / self.deviation
         return standardized
+
+
+def of_tokens(
+    settings: TrainPPO,
+    features: Features,
+    rewards_N: np.ndarray,
+    divergence_P: np.ndarray,
+    value_P: np.ndarray,
+    weight: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """(P,) advantages and returns of the tokens of `features`, 0 at those of prompts; `weight`: the KL coefficient."""
+    advantage_P, return_P = np.zeros(len(value_P)), np.zeros(len(value_P))
+    real, bounds = features.targets[NEXT] != NO_TARGET, features.rows.bounds
+    if settings.algorithm != "ppo":
+        if settings.algorithm == "rloo":
+            divergence_N = np.add.reduceat(divergence_P.astype(np.float64), bounds[:-1])
+            of_samples = rloo(rewards_N - weight * divergence_N, settings.group)
+        else:
+            of_samples = grpo(rewards_N, settings.group)
+        advantage_P[real] = np.repeat(of_samples, features.lengths)[real]
+        return advantage_P, return_P
+    for number, (start, end) in enumerate(pairwise(bounds)):
+        places = start + np.flatnonzero(real[start:end])
+        each = -weight * divergence_P[places].astype(np.float64)
+        each[-1] += rewards_N[number]
+        advantage_P[places] = generalized(each, value_P[places], settings.discount, settings.trace)
+    return_P[real] = advantage_P[real] + value_P[real]
+    advantage_P[real] = whitened(advantage_P[real])
+    return advantage_P, return_P
 
 
 def generalized(rewards_T: np.ndarray, values_T: np.ndarray, discount: float, trace: float) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Losses of preferences, from the log-probabilities of responses, without a reward model and without samples.
+"""Losses of preferences, from the log-probabilities of responses, without a reward model and without samples; of values.
 
     dpo     Rafailov et al. 2023 (arXiv:2305.18290), equation 7
     ipo     Azar et al. 2023 (arXiv:2310.12036), equation 17, with log-probabilities per token, which the authors recommend
@@ -36,6 +36,16 @@ def orpo(better_N: Tensor, worse_N: Tensor, beta: float) -> Tensor:
     """(N,) from the log-probabilities per token of the better and the worse responses."""
     odds = better_N - worse_N - (_log_complement(better_N) - _log_complement(worse_N))
     return -better_N - beta * F.logsigmoid(odds)
+
+
+def clipped_squares(value_P: Tensor, old_P: Tensor, returned_P: Tensor, clip: float) -> Tensor:
+    """(P,) half the squared errors of values, or of the values clipped to `clip` around old ones, whichever is larger; 0: no
+    clipping.
+    """
+    if clip == 0:
+        return 0.5 * (value_P - returned_P).square()
+    clipped = old_P + (value_P - old_P).clamp(-clip, clip)
+    return 0.5 * torch.maximum((value_P - returned_P).square(), (clipped - returned_P).square())
 
 
 def _log_complement(log_probability: Tensor) -> Tensor:

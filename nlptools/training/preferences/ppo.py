@@ -1,15 +1,18 @@
 """Training a language model by rewards: `train_ppo`.
 
 Ouyang et al. 2022 (arXiv:2203.02155), step 3: proximal policy optimization (Schulman et al. 2017, arXiv:1707.06347) of rewards
-less the divergence from the reference, with a mix of text (PPO-ptx). GRPO and RLOO need no values, see `advantages`; departure:
-their losses are means over tokens, with clipped ratios. Dropout is off.
-Shapes: R rows of a batch, T length, P targets.
+minus the divergence from the reference, with a mix of text (PPO-ptx). `Rollouts` collects: it samples, judges and scores with
+the model that trains. `ClippedSurrogate` is the loss of the updates, which use each sample in several passes.
+GRPO and RLOO need no values, see `advantages`; departure: their losses are means over tokens, with clipped ratios. Dropout is
+off.
+Shapes: R rows of a batch, T length, N samples, P targets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,24 +21,49 @@ import torch
 from torch import Tensor
 
 from nlptools import messages
+from nlptools.batches.completions import NEXT, PackedBatches, packed_batch
+from nlptools.batches.features import Features
+from nlptools.batches.source import BatchSource
+from nlptools.batches.windows import NO_TARGET
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Training
+from nlptools.configs.generation import Generate
 from nlptools.configs.ppo import PPOTraining, TrainPPO
 from nlptools.errors import UsageError
 from nlptools.files import streams
+from nlptools.inference.generation import decoding
+from nlptools.inference.generation.continuation import Continuation
+from nlptools.inference.generation.generated import continuation_text
+from nlptools.layers import lora
+from nlptools.layers.linear import frozen
 from nlptools.metrics.criterion import LOSS, Criterion
+from nlptools.training.engine import stop
 from nlptools.training.engine.job import Trained, run_job
-from nlptools.training.engine.loop import Evaluate
 from nlptools.training.engine.optimizers import AdamW, Optimizer
 from nlptools.training.engine.spooled import Spooled, SpooledTask
 from nlptools.training.engine.weights import Weights
 from nlptools.training.objective import Objective
-from nlptools.training.preferences import prompts, rewards
+from nlptools.training.preferences import advantages, prompts, rewards
 from nlptools.training.preferences.actor_critic import ActorCritic
-from nlptools.training.preferences.policy import Policy, arrays
+from nlptools.training.preferences.advantages import Scale
+from nlptools.training.preferences.losses import clipped_squares
+from nlptools.training.preferences.policy import Policy, arrays, sums, token_log_probabilities, token_numbers
 from nlptools.training.preferences.prompts import EncodedPrompts, PromptCounts
-from nlptools.training.preferences.rewards import Reward
-from nlptools.training.preferences.rollouts import ADVANTAGE, OLD, REFERENCE, RETURN, VALUE, RolloutBatch, Rollouts
+from nlptools.training.preferences.rewards import Reward, Sample
+from nlptools.training.preferences.rollout import (
+    ADVANTAGE,
+    OF_TOKENS,
+    OLD,
+    REFERENCE,
+    RETURN,
+    VALUE,
+    Drawn,
+    Rollout,
+    RolloutBatch,
+    drawn,
+    sequences,
+    together,
+)
 
 _EPSILON = 1e-5  # of Adam: rewards make small gradients
 
@@ -112,8 +140,8 @@ class _PPO(SpooledTask[EncodedPrompts]):
         how = self.options, self.run.batch_size, self.seed, self.reward
         return Rollouts(self.policy, data.train, *how, backend)
 
-    def evaluate(self, data: Spooled[EncodedPrompts], backend: Backend) -> Evaluate | None:
-        return None
+    def evaluate(self, data: Spooled[EncodedPrompts], backend: Backend) -> None:
+        """Nothing: rewards and divergences of rollouts say how far training is."""
 
     def save(self, directory: Path, model: ActorCritic, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
         """Write the policy alone."""
@@ -122,6 +150,181 @@ class _PPO(SpooledTask[EncodedPrompts]):
 
     def advice(self, name: str) -> str:
         return f"echo 'A prompt' | nlptools generate {name}"
+
+
+class Rollouts(BatchSource):
+    """Batches of samples of the model that trains.
+
+    A rollout has some prompts with samples of each, drawn at temperature 1 from the whole distribution: a truncated one differs
+    from the model, and makes its divergence from the reference look negative (trl issues 417 and 1098). Tokens that `generate`
+    does not write have probability 0 in the samples, the policy and the reference: otherwise a policy could earn rewards for
+    unknown words, or seem close to the reference by moving probability to them.
+    Log-probabilities and values come from the forward pass of training, so that the first ratio is exactly 1. Rewards are on
+    the scale of the first rollout, whose samples are the reference's: the KL coefficient, the clip range and the loss of values
+    then do not depend on the units of the reward (Ziegler et al. 2019, arXiv:1909.08593, section 2; Huang et al. 2024,
+    arXiv:2403.17031).
+    The samples are part of the state, because the model that drew them no longer exists.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        prompts: EncodedPrompts,
+        settings: TrainPPO,
+        batch_size: int,
+        seed: int,
+        reward: Reward,
+        backend: Backend,
+    ) -> None:
+        """The reference is the model of `policy`, or the model that trains without its adapters, if it has any."""
+        self.policy, self.prompts, self.settings, self.reward = policy, prompts, settings, reward
+        self.batch_size, self.seed, self.backend = batch_size, seed, backend
+        self.reference = None if policy.adapter else backend.for_inference(policy.base.model)
+        size = min(settings.rollouts, len(prompts.ids)) * settings.group
+        self.batches_per_rollout = settings.passes * -(-size // batch_size)
+        self.batches_per_epoch = len(prompts.ids) * settings.group / size * self.batches_per_rollout
+        self.mix = None if prompts.mix is None else PackedBatches(prompts.mix, batch_size, seed=seed)
+        self.number, self.position, self.weight = 0, 0, settings.kl_weight
+        self.scale: Scale | None = None  # of rewards; known after the first rollout
+        self.rollout: Rollout | None = None
+
+    @property
+    def epoch(self) -> float:
+        """Passes over the prompts, with their fraction."""
+        return (self.number * self.batches_per_rollout + self.position) / self.batches_per_epoch
+
+    @property
+    def ended(self) -> bool:
+        """Whether the samples diverge beyond --kl-limit."""
+        return self.rollout is not None and 0 < self.settings.kl_limit < self.rollout.facts["kl"]
+
+    # -- phase 1: collect ---------------------------------------------------------------------------------------------
+
+    def collect(self, model: ActorCritic) -> None:
+        """Where all samples are used, draw new ones, judge and score them. Raises Interrupted, and as `Reward`."""
+        if self.rollout is not None and self.position == self.batches_per_rollout:
+            if self.settings.kl_target:
+                self.weight = advantages.adapted(self.weight, self.rollout.facts["kl"], self.settings.kl_target)
+            self.number, self.position, self.rollout = self.number + 1, 0, None
+        if self.rollout is None:
+            chosen = self._chosen()
+            pairs = [(prompt, tokens) for prompt, some in zip(chosen, self._sample(model, chosen)) for tokens in some]
+            rewards = self._judge(pairs)
+            features = sequences([(self.prompts.ids[prompt], tokens.ids) for prompt, tokens in pairs])
+            self.rollout = self._score(model, features, rewards, np.array([tokens.ended for _, tokens in pairs]))
+
+    def _sample(self, model: ActorCritic, chosen: Sequence[int]) -> list[list[Drawn]]:
+        """New samples of each of the chosen prompts. Raises Interrupted."""
+        settings, loaded = self.settings, self.policy.base
+
+        def watch(_: int, new: Continuation) -> bool:
+            # not `ends`, which adds up the probabilities of all of them: training has that of the one that was drawn
+            stop.check()
+            return new.ids[-1] in loaded.ends
+
+        # in float32, products of packed weights differ from those of training in the last bits
+        with nullcontext() if self.backend.precision == "fp32" else frozen(model):
+            samples = decoding.generate(
+                model.policy,
+                [self.prompts.ids[i] for i in chosen],
+                Generate(
+                    max_new_tokens=settings.max_new_tokens,
+                    num_samples=settings.group,
+                    batch_size=together(settings, max(len(self.prompts.ids[i]) for i in chosen)),
+                ),
+                self.backend,
+                eos=loaded.eos,
+                seed=self.seed,
+                first=self.number * len(chosen),
+                forbidden=self.policy.never,
+                watch=watch,
+            )
+        return [[drawn(sample, loaded.eos) for sample in some] for some in samples]
+
+    def _judge(self, pairs: Sequence[tuple[int, Drawn]]) -> np.ndarray:
+        """The rewards (N,) of the samples of prompts. Raises as `Reward`."""
+        ids, texts, loaded = self.prompts.ids, self.prompts.texts, self.policy.base
+        samples = [
+            Sample(texts[prompt], continuation_text(loaded, ids[prompt], tokens.text), tokens.ended)
+            for prompt, tokens in pairs
+        ]
+        return np.array(self.reward(samples), np.float64)
+
+    def _score(self, model: ActorCritic, features: Features, rewards_N: np.ndarray, ended_N: np.ndarray) -> Rollout:
+        """The samples with log-probabilities by the model and by the reference, values, advantages and returns."""
+        if self.scale is None:
+            self.scale = Scale.of(rewards_N) if self.settings.normalize else Scale(0.0, 1.0)
+        penalized = self.scale(rewards_N) - self.settings.missing_end * ~ended_N
+        numbers = token_numbers(model.read, features, self.backend)
+        with lora.switched_off(model):
+            reference = token_log_probabilities(
+                self.reference or model.policy, features, self.backend, never=model.never
+            )
+        assert numbers is not None and reference is not None
+        old, _, value = numbers
+        real = features.targets[NEXT] != NO_TARGET
+        divergence, length = sums(features, old - reference, real).T
+        how = self.settings, features, penalized, old - reference, value, self.weight
+        advantage, returns = advantages.of_tokens(*how)
+        facts = {
+            "reward": float(rewards_N.mean()),
+            "kl": float(divergence.mean()),
+            "kl_weight": self.weight,
+            "length": float(length.mean()),
+        }
+        if self.settings.algorithm == "ppo":
+            facts["explained_variance"] = advantages.explained_variance(value[real], returns[real])
+        arrays = {OLD: old, VALUE: value, REFERENCE: reference, ADVANTAGE: advantage, RETURN: returns}
+        targets = {NEXT: features.targets[NEXT], **{name: array.astype(np.float32) for name, array in arrays.items()}}
+        return Rollout(replace(features, targets=targets, per_token=OF_TOKENS), facts)
+
+    def _chosen(self) -> list[int]:
+        """The prompts of this rollout, in random order of an epoch."""
+        total = len(self.prompts.ids)
+        size = min(self.settings.rollouts, total)
+        places = range(self.number * size, (self.number + 1) * size)
+        orders = {
+            epoch: np.random.default_rng([self.seed, epoch]).permutation(total)
+            for epoch in {p // total for p in places}
+        }
+        return [int(orders[place // total][place % total]) for place in places]
+
+    # -- batches of the samples ---------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[RolloutBatch]:
+        mix = None if self.mix is None else iter(self.mix)
+        while True:
+            assert self.rollout is not None
+            features = self.rollout.features
+            samples = self._samples(len(features))
+            self.position += 1
+            texts = None if mix is None else next(mix)
+            yield RolloutBatch(packed_batch(features, samples), texts, self.rollout.facts, self.weight)
+
+    def _samples(self, count: int) -> np.ndarray:
+        """The numbers of the samples of the next batch, of all `count`: each pass has its own order."""
+        number, place = divmod(self.position, self.batches_per_rollout // self.settings.passes)
+        order = np.random.default_rng([self.seed, self.number, number]).permutation(count)
+        return order[place * self.batch_size : (place + 1) * self.batch_size]
+
+    def state(self) -> dict[str, Any]:
+        """See `BatchSource`."""
+        rollout = None if self.rollout is None else self.rollout.state()
+        mix = None if self.mix is None else self.mix.state()
+        scale = None if self.scale is None else vars(self.scale)
+        counts = {"number": self.number, "position": self.position, "weight": self.weight}
+        return {**counts, "scale": scale, "rollout": rollout, "mix": mix}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See `BatchSource`."""
+        self.number, self.position, self.weight = int(state["number"]), int(state["position"]), float(state["weight"])
+        self.scale = None if state["scale"] is None else Scale(**state["scale"])
+        self.rollout = None if state["rollout"] is None else Rollout.restored(state["rollout"])
+        if self.mix is not None:
+            self.mix.restore(state["mix"])
+
+
+# -- phase 2: update ------------------------------------------------------------------------------------------------
 
 
 class ClippedSurrogate(Objective):
@@ -195,13 +398,3 @@ class ClippedSurrogate(Objective):
         if run.optimizer != "adamw":
             return super().optimizer(run, weights)
         return AdamW(weights.parameters, run.beta2, run.weight_decay, eps=_EPSILON)
-
-
-def clipped_squares(value_P: Tensor, old_P: Tensor, returned_P: Tensor, clip: float) -> Tensor:
-    """(P,) half the squared errors of values, or of the values clipped to `clip` around old ones, whichever is larger; 0: no
-    clipping.
-    """
-    if clip == 0:
-        return 0.5 * (value_P - returned_P).square()
-    clipped = old_P + (value_P - old_P).clamp(-clip, clip)
-    return 0.5 * torch.maximum((value_P - returned_P).square(), (clipped - returned_P).square())

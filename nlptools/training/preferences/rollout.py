@@ -1,0 +1,99 @@
+"""Samples of the model that trains, with what the loss needs of each token.
+
+Shapes: N samples, P tokens of all samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nlptools.batches.completions import NEXT, PackedBatch
+from nlptools.batches.encoder_rows import EncoderRows, bounds_of
+from nlptools.batches.features import Features
+from nlptools.batches.windows import NO_TARGET
+from nlptools.configs.ppo import TrainPPO
+from nlptools.inference.generation.continuation import Continuation
+
+# Targets of tokens: the log-probability and the value when they were drawn, the log-probability under the reference
+OLD, VALUE, REFERENCE, ADVANTAGE, RETURN = "old", "value", "reference", "advantage", "return"
+OF_TOKENS = (NEXT, OLD, VALUE, REFERENCE, ADVANTAGE, RETURN)
+_FEWEST_ROWS, _MOST_ROWS, _MOST_TOKENS = 32, 256, 1 << 15  # of samples that are drawn together
+
+
+@dataclass(frozen=True)
+class RolloutBatch:
+    """Some samples, and texts that are mixed in.
+
+    Attributes:
+        facts: measures of the rollout, for the log.
+        weight: the KL coefficient.
+    """
+
+    samples: PackedBatch
+    mix: PackedBatch | None
+    facts: Mapping[str, float]
+    weight: float
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """Samples with targets for each token, and their measures for the log."""
+
+    features: Features
+    facts: dict[str, float]
+
+    def state(self) -> dict[str, Any]:
+        """All of it as plain numbers."""
+        arrays = {"ids": self.features.rows.ids, "bounds": self.features.rows.bounds, **self.features.targets}
+        return {"facts": self.facts, "arrays": {name: array.tolist() for name, array in arrays.items()}}
+
+    @classmethod
+    def restored(cls, state: Mapping[str, Any]) -> Rollout:
+        """The rollout of a `state()`."""
+        lists = dict(state["arrays"])
+        ids, bounds = np.array(lists.pop("ids"), np.int32), np.array(lists.pop("bounds"), np.int64)
+        targets = {name: np.array(values, np.int32 if name == NEXT else np.float32) for name, values in lists.items()}
+        features = Features(EncoderRows(ids, np.zeros(len(ids), np.uint8), bounds), targets, OF_TOKENS)
+        return cls(features, dict(state["facts"]))
+
+
+class Drawn(NamedTuple):
+    """The tokens of a sample, with its end-of-text token, and whether it has one."""
+
+    ids: list[int]
+    ended: bool
+
+    @property
+    def text(self) -> list[int]:
+        """The tokens without the end-of-text token."""
+        return self.ids[:-1] if self.ended else self.ids
+
+
+def drawn(sample: Continuation, eos: int) -> Drawn:
+    """The tokens that the model has drawn."""
+    if sample.finish == "eos":
+        return Drawn([*sample.ids, eos], True)
+    return Drawn(sample.ids, sample.finish == "stop")
+
+
+def sequences(pairs: Sequence[tuple[list[int], list[int]]]) -> Features:
+    """Prompts and the samples after them; the targets are the sampled tokens."""
+    ids: list[int] = []
+    targets: list[int] = []
+    lengths = []
+    for prompt, new in pairs:
+        ids += [*prompt, *new[:-1]]
+        targets += [*[NO_TARGET] * (len(prompt) - 1), *new]
+        lengths.append(len(prompt) + len(new) - 1)
+    rows = EncoderRows(np.array(ids, np.int32), np.zeros(len(ids), np.uint8), bounds_of(np.array(lengths, np.int64)))
+    return Features(rows, {NEXT: np.array(targets, np.int32)}, (NEXT,))
+
+
+def together(settings: TrainPPO, longest: int) -> int:
+    """How many prompts of up to `longest` tokens are sampled at a time: more are faster, but take more memory."""
+    rows = _MOST_TOKENS // (longest + settings.max_new_tokens)
+    return max(1, min(_MOST_ROWS, max(_FEWEST_ROWS, rows)) // settings.group)
