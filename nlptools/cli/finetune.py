@@ -37,7 +37,7 @@ def command(
 ) -> None:
     """Train a model for a task: labels, tags, answers, choices, instructions, rewards, preferences.
 
-    Adds a head for the task to a BERT, an ELECTRA or a GPT, and trains both. Other models: --scratch trains without a
+    Adds a head for the task to a BERT, an ELECTRA or a language model, and trains both. --scratch trains without a
     pretrained model, and some tasks train a language model or an encoder-decoder. --task NAME --help shows the options
     of a task. After a stop (signal, time limit, crash), the same command continues the run and ends with the same
     weights.

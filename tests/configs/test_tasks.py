@@ -15,7 +15,7 @@ from nlptools.errors import UsageError
 
 def test_rows_name_what_exists() -> None:
     from nlptools.models.tasks.heads import TASK_HEADS
-    from nlptools.tasks.task import Task
+    from nlptools.tasks.task import TaskOf
 
     for name, entry in TASKS.items():
         for place, everything in ((entry.options, Finetune), (entry.files, Files), (entry.words, Scratch)):
@@ -26,7 +26,7 @@ def test_rows_name_what_exists() -> None:
         assert set(entry.predicts) <= set(Predict.__dataclass_fields__), name
         if entry.implementation:
             module, attribute = entry.implementation.split(":")
-            assert issubclass(getattr(import_module(module), attribute), Task)
+            assert issubclass(getattr(import_module(module), attribute), TaskOf)
             assert entry.head in TASK_HEADS and entry.layouts
         assert (
             bool(entry.scratch)

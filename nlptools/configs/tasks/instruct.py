@@ -8,7 +8,7 @@ from nlptools.configs import redefined
 from nlptools.configs.lora import LoRA
 from nlptools.configs.tasks.shared import PretrainedOptions, TaskOptions, chat
 
-MODEL = "Language model: a GPT-2, a LLaMA, or a directory of train-lm --arch transformer or modern."
+MODEL = "Language model: a GPT-2, a LLaMA, or a directory of train-lm, except ngram and elmo."
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ class TaskOptions:
     task: str = option(MISSING, f"Task to learn: {', '.join(TASKS)}, or glue/NAME.", metavar="TASK", check=task)
     model: str | None = option(
         None,
-        "Pretrained model: a BERT, an ELECTRA or a GPT (GPT-2, LLaMA, train-lm --arch transformer or modern).",
+        "Pretrained model: a BERT, an ELECTRA, or a language model (GPT-2, LLaMA, train-lm except ngram and elmo).",
         short="-m",
         metavar="DIR",
     )

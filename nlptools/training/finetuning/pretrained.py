@@ -1,4 +1,4 @@
-"""Fine-tuning of a pretrained model: a BERT, an ELECTRA or a GPT with a head for a task."""
+"""Fine-tuning of a pretrained model: an encoder or a language model with a head for a task."""
 
 from __future__ import annotations
 
