@@ -1,7 +1,7 @@
-"""The one place that knows devices, precisions, threads and processes; everybody else computes on what it hands out.
+"""Devices, precisions, threads and processes: no other module asks for them.
 
-Data-parallel processes sum their gradients explicitly (`Backend.sum_gradients`). With losses that are sums divided by
-global counts, that is the very gradient of the joint batch, whatever each process holds.
+Data-parallel processes sum their gradients explicitly (`Backend.sum_gradients`). Losses are sums divided by global counts, so
+the result is the gradient of the joint batch, also where processes have batches of different sizes.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Backend:
         """
         if self.device.type == "cpu" and not _has_compiler():
             raise Unavailable("--compile needs a C++ compiler on CPU", hint="install g++, or leave --compile out")
-        logging.getLogger("torch._dynamo").setLevel(logging.ERROR)  # graph breaks are nobody's business but ours
+        logging.getLogger("torch._dynamo").setLevel(logging.ERROR)  # users can do nothing about graph breaks
         return torch.compile(module, dynamic=False)
 
     # -- processes: each method raises Stopped when another process has ended ---------------------------------------
@@ -229,7 +229,7 @@ class Backend:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
     def describe(self) -> dict[str, Any]:
-        """What to write beside a number: device, precision, threads, versions."""
+        """The conditions of a measurement, for records: device, precision, threads, versions."""
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else processor.name()
         return {
             "device": str(self.device),

@@ -11,7 +11,7 @@ from pathlib import Path
 _KERNEL_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 _KERNELS, _FEW_KERNELS = 128, 32
 _ARENAS, _MMAP_THRESHOLD, _TRIM_THRESHOLD = -8, -3, -1  # parameters of mallopt
-_LARGEST_BLOCK = 1 << 30  # of the heap: larger ones have memory of their own
+_LARGEST_BLOCK = 1 << 30  # of the heap: larger blocks are mapped separately
 _HUGE, _ADVICE = 1 << 21, 14  # bytes of a huge page; MADV_HUGEPAGE
 _GRAIN = 1 << 15  # elements from which on PyTorch uses one more thread
 
@@ -27,8 +27,8 @@ def _keep_freed_memory() -> None:
     """Let the C library reuse large blocks instead of giving them back to the kernel after each use.
 
     A fresh block costs a page fault every 4 KiB; for the activations of a small model that is several times the
-    arithmetic done on them. One arena, because backward runs in a thread of its own, whose arena could not grow that far;
-    see `give_threads_arenas`.
+    arithmetic done on them. There is one arena, because backward runs in another thread, and the arena of another thread
+    cannot grow that far; see `give_threads_arenas`.
     """
     with contextlib.suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)
@@ -40,10 +40,10 @@ def _keep_freed_memory() -> None:
 def _ask_for_huge_pages(libc: ctypes.CDLL) -> None:
     """Let the kernel give the heap memory in pages of 2 MiB, which need fewer entries in the processor's tables.
 
-    The heap is extended first, by addresses without memory behind them: what the kernel is advised has to exist. Not where
-    addresses are limited (`ulimit -v`), or count as memory in use (overcommit_memory 2): others may need them.
-    PyTorch's own way (THP_MEM_ALLOC_ENABLE) lets each block begin at a multiple of 2 MiB, which leaves gaps that others do not
-    fit into: memory grows from step to step and is new each time, which costs a sixth of the speed of a BERT's training.
+    The kernel takes advice for existing addresses only, so the heap is extended first, by addresses without memory. This is
+    left out where addresses are limited (`ulimit -v`) or count as memory in use (overcommit_memory 2).
+    PyTorch's option (THP_MEM_ALLOC_ENABLE) aligns each block to 2 MiB. Other blocks do not fit into the gaps, so memory grows
+    from step to step and is always new, which makes the training of a BERT slower by a sixth.
     """
     limits = (resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA))
     if any(limit != resource.RLIM_INFINITY for limit in limits):
@@ -63,11 +63,11 @@ def _ask_for_huge_pages(libc: ctypes.CDLL) -> None:
 
 
 def give_threads_arenas(threads: int) -> None:
-    """Let the threads that compute allocate without waiting for each other: PyTorch's attention in 16 bits allocates for each
-    head, and took 0.95 ms for one query of 64 sequences with 6 heads where it takes 0.37.
+    """Let the threads that compute allocate without waiting for each other.
 
-    These threads start here, before others (of a progress bar, say) take the arenas. The thread of backward starts later and
-    shares the first arena, the only one that can grow.
+    PyTorch's attention in 16 bits allocates memory for each head: one query of 64 sequences with 6 heads takes 0.37 ms with
+    these arenas, and 0.95 ms without. The threads start here, before other threads, such as a progress bar's, take the arenas.
+    The backward thread starts later and shares the first arena, the only one that can grow.
     """
     import torch
 
@@ -77,17 +77,18 @@ def give_threads_arenas(threads: int) -> None:
 
 
 def _sum_in_one_order() -> None:
-    """Let MKL add up the terms of a product in an order that depends on its shape alone, neither on where its operands begin in
-    memory nor on the number of threads. What the environment says comes first.
+    """Let MKL add up the terms of a product in an order that depends on its shape only.
+
+    Otherwise the order depends on the addresses of the operands and on the number of threads. A variable that is set wins.
     """
     os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 
 def _keep_few_kernels(count: int) -> None:
-    """Let products on a CPU keep code and workspace for the last `count` shapes. What the environment says comes first.
+    """Let products on a CPU keep code and workspace for the last `count` shapes. A variable that is set wins.
 
-    By default it is 1,024, at up to megabytes each: sentences of all lengths, or masks at random places, make new ones at
-    every step. A translator of 5 million weights took 5.3 GB after 300 steps. A step of training has some 60 shapes.
+    The default is 1,024 shapes, each with up to megabytes: sentences of all lengths, or masks at random places, add new shapes
+    at every step. A translator of 5 million weights took 5.3 GB after 300 steps. A training step has some 60 shapes.
     """
     for cache in _KERNEL_CACHES:  # of oneDNN, and of PyTorch around it
         if os.environ.get(cache) in (None, str(_KERNELS)):
@@ -95,11 +96,10 @@ def _keep_few_kernels(count: int) -> None:
 
 
 def expect_new_shapes() -> None:
-    """Keep memory in bounds where sequences of any lengths stand end to end and hardly any shape comes back. Call it before
-    the first product. What the environment says comes first.
+    """Bound the memory of packed sequences of any length, where few shapes occur twice. Call it before the first product.
 
-    Kernels are kept for the last few shapes only, see `_keep_few_kernels`. And blocks of ever new sizes cut up the heap
-    unless they begin at multiples of 2 MiB; at one size they had better not, see `_keep_freed_memory`.
+    Kernels are kept for the last few shapes only, see `_keep_few_kernels`. Blocks begin at multiples of 2 MiB, because blocks
+    of many sizes fragment the heap otherwise; for blocks of one size see `_ask_for_huge_pages`. Variables that are set win.
     """
     _keep_few_kernels(_FEW_KERNELS)
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")

@@ -1,8 +1,8 @@
 """Which number format multiplies fastest on this processor: measured once, then read from the user's cache directory.
 
-What a processor's flags promise is not what it does. An Intel processor with AVX512-bf16 whose AMX is hidden by the
-hypervisor multiplies 84 GFLOP/s a core in bf16 and 160 in fp32; with AMX, or on AMD's processors, bf16 is several times or
-twice as fast as fp32.
+The flags of a processor do not tell its speed. An Intel processor with AVX512-bf16, with AMX hidden by the hypervisor,
+multiplies 84 GFLOP/s per core in bf16 and 160 in fp32. With AMX, bf16 is several times as fast as fp32; on AMD's processors it
+is twice as fast.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 _ROWS, _WIDTH = 128, 512  # of the measured product: under a millisecond on one core
 _ROUNDS = 6
-_ADVANTAGE = 1.1  # bf16 must be this many times as fast, as it is less exact and what is not a product gains nothing
+_ADVANTAGE = 1.1  # least speed of bf16 relative to fp32: it is less exact, and only products gain
 _FLAGS = ("amx_tile", "amx_bf16", "avx512f", "avx512_bf16")
-_VARIABLES = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")  # what limits the instructions that oneDNN uses
+_VARIABLES = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")  # limits on the instructions that oneDNN uses
 
 
 def fastest() -> str:

@@ -1,4 +1,4 @@
-"""What the processor is, and what it can do, as Linux says."""
+"""The name and the instructions of the processor, from Linux."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def cpuinfo(key: str) -> str:
-    """What Linux says of the processor: "flags", "model name", "vendor_id"; empty elsewhere."""
+    """An entry of /proc/cpuinfo, such as "flags", "model name" or "vendor_id"; empty on other systems."""
     with contextlib.suppress(OSError):
         line = re.search(rf"^{key}\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
         if line:
@@ -38,9 +38,9 @@ def is_amd() -> bool:
 
 
 def has_slow_mkl() -> bool:
-    """Whether oneDNN multiplies in float32 faster than MKL whatever the shape: on AMD's processors with AVX-512.
+    """Whether oneDNN multiplies in float32 faster than MKL for all shapes: on AMD's processors with AVX-512.
 
-    Not where they have AMX, whose bfloat16 oneDNN may round float32 to.
+    With AMX the answer is no, because oneDNN may then round float32 to bfloat16.
     """
     flags = cpuinfo("flags").split()
     return is_amd() and "avx512bw" in flags and not any(flag.startswith("amx") for flag in flags)

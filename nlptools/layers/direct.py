@@ -38,7 +38,8 @@ def _registering(name: str) -> Callable[..., Any]:
     """The method `name` of `nn.Module`, after which calls look for hooks."""
 
     def register(self: nn.Module, *args: Any, **options: Any) -> Any:
-        self.__class__ = _with_hooks(type(self))
+        kind: Any = type(self)
+        self.__class__ = _with_hooks(kind)
         return getattr(nn.Module, name)(self, *args, **options)
 
     return register

@@ -40,7 +40,7 @@ class AdditiveScores:
 class _Root(torch.autograd.Function):
     """Stands between keys and steps, as in `shared_matrix`.
 
-    `sums` are those of the steps whose backward pass has run. The gradient of the keys is v * sum(d_score * (1 - tanh^2)):
+    `sums` are over the steps that backward has passed. The gradient of the keys is v * sum(d_score * (1 - tanh^2)):
     its two terms, "scores" (B, S) and "squares" (B, S, A), are summed separately, and v is multiplied last. "energy" (A,) is
     the gradient of v.
     """
@@ -105,7 +105,7 @@ def _tanh(queries: Tensor, keys: Tensor) -> Tensor:
 
 
 def _chunks(queries: Tensor, keys: Tensor) -> list[slice]:
-    """The sources whose energies are computed at a time."""
+    """The sources of each chunk of energies."""
     B = keys.shape[0]
     each = queries.shape[1] * keys.shape[1] * keys.shape[2]
     size = max(1, _CHUNK // max(1, each)) if keys.device.type == "cpu" else B

@@ -244,12 +244,12 @@ class _GroupedAttention(torch.autograd.Function):
 
 
 def _causal_bias(T: int, dtype: torch.dtype) -> Tensor:
-    """(T, T): what is added to scores so that no position attends to later ones."""
+    """(T, T) summands of the scores with which no position attends to later ones."""
     return torch.full((T, T), -torch.inf, dtype=dtype).triu_(1)
 
 
 def _bias(mask: Tensor | None, dtype: torch.dtype) -> Tensor:
-    """What a mask (B, 1, 1 or T, S) adds to the scores: (B, 1 or T, S), -inf where it is False, else 0."""
+    """(B, 1 or T, S) summands of the scores for a mask (B, 1, 1 or T, S): -inf where it is False, else 0."""
     if mask is None:
         return torch.zeros((), dtype=dtype)
     return torch.zeros(mask.shape, dtype=dtype).masked_fill_(~mask, -torch.inf).squeeze(1)
@@ -283,7 +283,7 @@ def _forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, p: float, 
 
 
 def _backward(ctx: Any, d_out_BTD: Tensor, dq: Tensor, dk: Tensor, dv: Tensor) -> None:
-    """Write the gradients of queries, keys and values, given that of the result of `_forward`."""
+    """Write the gradients of queries, keys and values, from the gradient of the result of `_forward`."""
     q, k, v, weights_GTS, keep = ctx.saved_tensors
     B, T, D = d_out_BTD.shape
     G, _, K = q.shape

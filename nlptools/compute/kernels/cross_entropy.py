@@ -1,9 +1,9 @@
-"""Cross-entropy over a vocabulary without ever holding all logits, and R-Drop, which adds a divergence of two passes.
+"""Cross-entropy over a vocabulary that never holds all logits, and R-Drop, which adds a divergence of two passes.
 
-The rows are taken in chunks: the logits of a chunk give its losses and, at once, the gradients with respect to hidden
-states and output matrix, and are dropped. With E = exp(logits - max) the gradient of a row's logits is
+Rows are computed in chunks: the logits of a chunk give its losses and, at once, its gradients with respect to the hidden states
+and the output matrix, and are dropped. With E = exp(logits - max) the gradient of a row's logits is
 E / sum(E) - onehot(target) = (E - sum(E) onehot(target)) / sum(E). The division is applied to the small sides of the two
-products, so E is written once and read by them as it is, in the type of the weights. Label smoothing e adds -e / V to all
+products, so E is written once, in the type of the weights. Label smoothing e adds -e / V to all
 V entries of the gradient, and -e / V times the sum of the logits to the loss: both have rank one, and cost nothing.
 Measured on 2 cores with N 2048, D 768, V 50304 in fp32, forward and backward: 2.9 s, against 6.0 s for projection and
 `cross_entropy`, and 10.9 s for the chunked `torch.nn.functional.linear_cross_entropy` of PyTorch 2.13.
@@ -27,7 +27,7 @@ _LOWEST = -1e4  # exp(_LOWEST) is 0
 
 
 def chunk_rows(weight_VD: Tensor) -> int:
-    """Rows whose logits are computed at a time: enough for efficient products, few enough for memory."""
+    """The rows of a chunk: enough for efficient products, few enough for memory."""
     return max(64, min(8192, _CHUNK_BYTES // (weight_VD.shape[0] * weight_VD.element_size())))
 
 
@@ -108,9 +108,9 @@ class CrossEntropy(torch.autograd.Function):
 
 
 class RDrop(CrossEntropy):
-    """See `layers.cross_entropy.summed_r_drop`; all targets count. Backward is that of `CrossEntropy`.
+    """See `layers.cross_entropy.summed_r_drop`; all targets count. Backward is inherited.
 
-    With d = log p - log q, the gradient of KL(p|q) is p (d - KL(p|q)) for the logits of p, and q - p for those of q.
+    With d = log p - log q, the gradient of KL(p|q) is p (d - KL(p|q)) for the logits of p, and q - p for the logits of q.
     """
 
     @staticmethod
@@ -155,8 +155,8 @@ class RDrop(CrossEntropy):
 class ChosenLogProbabilities(torch.autograd.Function):
     """See `layers.cross_entropy.chosen_log_probabilities`.
 
-    The gradient of each row has a factor that only backward knows: the exponentials of a small batch are kept for it, those of
-    a large one are computed again. The factor and the division by their sum are applied as in `CrossEntropy`.
+    The gradient of each row has a factor that only backward knows. Until then the exponentials of a small batch are kept; a
+    large batch computes them again. The factor and the division by their sum are applied as in `CrossEntropy`.
     """
 
     @staticmethod
@@ -213,7 +213,7 @@ class ChosenLogProbabilities(torch.autograd.Function):
 
 
 def _chunks(hidden_ND: Tensor, weight_VD: Tensor) -> Iterator[slice]:
-    """The rows whose logits exist at a time."""
+    """The rows of each chunk."""
     size = chunk_rows(weight_VD)
     return (slice(start, start + size) for start in range(0, len(hidden_ND), size))
 

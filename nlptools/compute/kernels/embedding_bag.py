@@ -1,4 +1,4 @@
-"""Means of rows of a large table, whose gradients are kept as the few rows that they concern.
+"""Means of rows of a large table, with gradients of the used rows only.
 
 Autograd would give the whole table a gradient, most of it zeros. Here the gradient of a mean is kept with the numbers of its
 rows, until an optimizer takes it (`training.engine.row_adagrad`).
@@ -17,13 +17,13 @@ from torch.nn import functional as F
 class RowGradient(NamedTuple):
     """The gradients of the means of one call."""
 
-    rows: Tensor  # (P,) int64, those of the first bag, of the second and so on
+    rows: Tensor  # (P,) int64, of the first bag, the second and so on
     lengths: Tensor  # (B,) rows of each bag
     means: Tensor  # (B, E) gradient of the mean of each bag
 
 
 class PendingGradients:
-    """Gradients that wait for an optimizer. A refused step leaves some behind; the next one drops them."""
+    """Gradients that wait for an optimizer, which takes them at each step."""
 
     def __init__(self) -> None:
         self.gradients: list[RowGradient] = []

@@ -1,4 +1,4 @@
-"""The tanh approximation of GELU, whose derivative is computed in the forward pass.
+"""The tanh approximation of GELU; its derivative is computed in the forward pass.
 
 Hendrycks & Gimpel 2016, "Gaussian error linear units" (arXiv:1606.08415): x * sigmoid(u), u = sqrt(8 / pi) (x + 0.044715 x^3).
 When training on a CPU in bfloat16, value and derivative come from one visit to each element, in float32, in pieces that

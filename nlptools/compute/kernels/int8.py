@@ -1,9 +1,8 @@
 """Products with matrices in 8 bits, for inference on a CPU.
 
-A step of decoding one row reads every weight once and does little with it, so its time is that of reading them; in 8 bits they
-are half as many bytes as in bf16. Each output (row of a matrix) has one scale, symmetric around zero. Each row of the input is
-rounded, too, with a scale of its own, so that integers are multiplied: their sums are exact, and a row does not depend on the
-others.
+A decoding step of one row reads every weight once and computes little with it, so reading takes most of the time; 8 bits are
+half as many bytes as bf16. Each output (row of a matrix) has one scale, symmetric around zero. Each row of the input is also
+rounded, with its own scale, so integers are multiplied: their sums are exact, and rows do not depend on each other.
 
 PyTorch has two kernels for this. FBGEMM's rounds the input itself and has little overhead. oneDNN's takes 40 microseconds before
 it begins, and multiplies two signed integers in a loop on processors without AMX. One row of 768 times a matrix of 2,304, not in
@@ -27,7 +26,7 @@ _SMALLEST = 1e-30  # peak of a row of zeros
 
 
 class InputCodes(NamedTuple):
-    """The unsigned codes of an input: that of zero, and by how much the largest exceeds it."""
+    """The unsigned codes of an input: the code of zero, and the distance from there to the largest code."""
 
     zero: int
     largest: int

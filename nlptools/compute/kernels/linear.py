@@ -13,12 +13,12 @@ not in the cache, in ms on 2 cores:
 
 In fp32, AMD's processors gain from packing, with AVX-512 or without: all products of one row with the GPT-2 124M shape take
 40 ms by MKL, 19 packed; of 4 rows 61 and 15. There is a second reason to pack: from two rows on, the kernel adds up the terms of
-each row in the same order whatever the number of rows. MKL has other kernels for few rows. So every product in fp32 is packed,
-and a single row is computed as two: what a row gives does not depend on the other rows. Small matrices are slower so: one row
-of 64 times a matrix of 256 takes 22 microseconds, 4 by MKL.
+each row in the same order for any number of rows. MKL has other kernels for few rows. So every product in fp32 is packed, and
+a single row is computed as two: the result of a row does not depend on the other rows. Small matrices become slower: one row of
+64 times a matrix of 256 takes 22 microseconds, and 4 by MKL.
 An activation is applied by the kernel before it writes the product: 12 layers of 32 rows in bf16 take 4.8 ms instead of 16.9.
-With AMX, a product in bf16 whose rows do not begin at lines of the cache takes up to twice the time: 700 rows of 650 times a
-matrix of 10,000 take 9.1 ms on 2 cores of an Intel Xeon, and 4.7 from such places; moving the rows takes 0.1.
+With AMX, a product in bf16 takes up to twice the time if its rows do not begin at lines of the cache: 700 rows of 650 times a
+matrix of 10,000 take 9.1 ms on 2 cores of an Intel Xeon, and 4.7 ms with aligned rows; moving the rows takes 0.1 ms.
 In training, PyTorch writes the bias into every row and lets the kernel add the product to it. Where the result is larger than
 the processor's cache, this costs a tenth of the product, so the kernel gets the bias instead.
 """
@@ -37,7 +37,7 @@ from nlptools.compute.processor import is_amd
 _LARGE = 1 << 21  # elements of a product; a smaller one stays in the cache while its bias is added
 _LINE = 32  # elements of 16 bits in a line of the cache, and in a row of an AMX tile
 _WORTH_MOVING = 1 << 29  # multiplications of a product from which on `in_lines` makes it faster
-_ACTIVATIONS: dict[str, tuple[str, list[float], str]] = {  # oneDNN's names for those of `layers.linear.ACTIVATIONS`
+_ACTIVATIONS: dict[str, tuple[str, list[float], str]] = {  # oneDNN's names of `layers.linear.ACTIVATIONS`
     "none": ("none", [], ""),
     "gelu_new": ("gelu", [], "tanh"),
     "gelu": ("gelu", [], "none"),
@@ -57,7 +57,7 @@ def by_onednn(dtype: torch.dtype) -> bool:
 
 @cache
 def _fewest_rows(dtype: torch.dtype) -> int:
-    """With fewer, the plain product is faster than that of a packed weight."""
+    """The fewest rows for which a packed weight is faster than a plain one."""
     return 2 if dtype == torch.bfloat16 and is_amd() else 1
 
 
@@ -127,7 +127,7 @@ class PackedWeight:
         self.packed, self._fewest = None, 0
 
     def __deepcopy__(self, memo: dict[int, Any]) -> PackedWeight:
-        """One without a packed weight: that of the copied module may change."""
+        """A new one without a packed weight, because the weight of the copied module may change."""
         return PackedWeight()
 
     def product(

@@ -1,7 +1,7 @@
-"""LSTMs whose hidden states are projections, several of one size side by side, as the two directions of an ELMo are.
+"""LSTMs with projected hidden states, several of one size at a time, such as the two directions of an ELMo.
 
-At each step the passes over the gates are those of all of them: for 2 x 32 rows of 1,024 cells on 2 cores, a step of training an
-ELMo takes 0.73 s instead of 0.87.
+Each pass over the gates serves all of them: for 2 x 32 rows of 1,024 cells on 2 cores, a training step of an ELMo takes 0.73 s
+instead of 0.87.
 Shapes: T steps, B rows of all K LSTMs, D cells, G = 4 D gates, P size of the projection.
 """
 
@@ -32,8 +32,8 @@ def projected_layers(
     cell_BD: Tensor,
     limits: Limits,
 ) -> tuple[list[Tensor], Tensor]:
-    """All steps of K LSTMs of one size, whose hidden states are projections of what the output gates let through (Sak et al.
-    2014, arXiv:1402.1128) -> hidden states (T, B / K, P) of each, and the last cells (B, D), float32. Differentiable.
+    """All steps of K LSTMs of one size, with hidden states that are projections of the gated cells (Sak et al. 2014,
+    arXiv:1402.1128) -> hidden states (T, B / K, P) of each, and the last cells (B, D), float32. Differentiable.
 
     Each of the K has its rows of the cells.
 
@@ -86,8 +86,8 @@ class _ProjectedLayers(torch.autograd.Function):
 
 
 class _Projected:
-    """One of K LSTMs in a loop, with its products, and the places of its results: all hidden states, and what the output gate
-    lets through at the `held` last steps.
+    """One of K LSTMs in a loop, with its products, and the places of its results: all hidden states, and the gated cells of
+    the `held` last steps.
     """
 
     def __init__(self, gates: Tensor, weight: Tensor, projection: Tensor, hidden: Tensor, held: int) -> None:
@@ -150,7 +150,7 @@ class _ProjectedSlopes:
 def _projected_backward(
     slopes: Sequence[_ProjectedSlopes], d_last: Tensor | None, kept: Sequence[Tensor], limits: Limits
 ) -> Tensor:
-    """Fill in the gradients; returns that of the first cells."""
+    """Fill in the gradients; returns the gradient of the first cells."""
     activated, cells, tanhs = kept
     (T, B, D), K = tanhs.shape, len(slopes)
     d_cell = cells.new_zeros(B, D) if d_last is None else d_last.to(cells.dtype, copy=True)

@@ -36,14 +36,14 @@ class EqualRows:
 
 
 class Ragged:
-    """What the new positions of each row attend to: the row's own positions up to themselves."""
+    """Attention of the new positions of each row to the positions of the row up to themselves."""
 
     def __init__(self, runs: Sequence[EqualRows]) -> None:
         self.runs = runs
 
     @classmethod
     def of(cls, own: Sequence[int], T: int) -> Ragged:
-        """For rows with this number of positions of their own each, the new ones included."""
+        """For rows with these numbers of positions, including the T new ones."""
         runs, begin = [], 0
         for length, group in groupby(own):
             count, new = len(list(group)), min(T, length)

@@ -29,7 +29,7 @@ _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input
 within_backward = torch.ops.aten.hardtanh_backward.grad_input
 
-Product = Callable[[Tensor, Tensor], Tensor]  # rows (B, K) and what is added (B, M) -> (B, M)
+Product = Callable[[Tensor, Tensor], Tensor]  # rows (B, K) and a summand (B, M) -> (B, M)
 
 
 def layer(
@@ -46,9 +46,9 @@ def layer(
     Args:
         kind: rnn, lstm or gru.
         gates_TBG: products of the inputs, with biases.
-        weight_GD, bias_G: what the hidden state is multiplied with; a bias for a GRU only, whose reset gate acts on it.
-        hidden_BD, cell_BD: the state before the first step; the cell of an LSTM is in float32. Others have none: it is
-            returned as it is.
+        weight_GD, bias_G: of the product with the hidden state; only a GRU has a bias here, since its reset gate acts on it.
+        hidden_BD, cell_BD: the state before the first step; the cell of an LSTM is in float32. Other networks have no cell and
+            return it unchanged.
         packed: keeps a rearranged copy of a frozen matrix for calls of few steps.
     """
     tensors = (gates_TBG, weight_GD, bias_G, hidden_BD, cell_BD)
@@ -62,14 +62,15 @@ def layer(
 
 
 def native_is_faster(kind: str, x: Tensor, weight: Tensor) -> bool:
-    """Whether `native_layer` is faster than `layer`: elsewhere than on a CPU, and there for an LSTM that learns in float32, or
-    reads many steps of one row.
+    """Whether `native_layer` is faster than `layer`: on other devices than a CPU; on a CPU for an LSTM that learns in float32,
+    or reads many steps of one row.
 
-    For an LSTM, PyTorch calls oneDNN, which computes all steps at once, the gates inside of the product. Forward and backward of
-    35 steps of 20 rows with 650 units on two cores of an AMD EPYC without AVX-512: 103 ms, 150 by `layer`; of a GRU, for which
-    PyTorch has a loop of its own: 115 and 109. 256 steps of one row with 400 units on a core of an Intel Xeon with AMX: 48 ms, 96
-    by `layer`, in bfloat16 16 and 56; but of 8 rows with 1,150 units twice as long as by `layer`, which rearranges the matrix.
-    In bfloat16 that kernel rounds cells, too: the perplexity of 6,000 words is 100.345, by `layer` 100.339, in float32 100.352.
+    For an LSTM, PyTorch calls oneDNN, which computes all steps at once, with the gates inside the product. Forward and backward
+    of 35 steps of 20 rows with 650 units, on two cores of an AMD EPYC without AVX-512, take 103 ms, and 150 ms by `layer`. A
+    GRU, which is a loop in PyTorch, takes 115 and 109 ms. 256 steps of one row with 400 units, on a core of an Intel Xeon with
+    AMX, take 48 ms, and 96 by `layer`; in bfloat16 16 and 56. But 8 rows with 1,150 units take twice as long as by `layer`,
+    which rearranges the matrix. In bfloat16 the kernel also rounds cells: the perplexity of 6,000 words is 100.345, by `layer`
+    100.339, in float32 100.352.
     """
     if x.device.type != "cpu" or torch.compiler.is_compiling():
         return True
@@ -90,9 +91,9 @@ def native_layer(
     """The same by PyTorch's kernel (cuDNN on a GPU), from the inputs -> hidden states, last hidden state, last cell.
 
     Args:
-        weights: those of the input and of the hidden state, and their biases.
+        weights: the matrices for the input and for the hidden state, and their biases.
     """
-    if x_TBE.device.type == "cuda":  # cuDNN copies weights that do not stand side by side, and says so at each start
+    if x_TBE.device.type == "cuda":  # cuDNN copies weights that are not contiguous, and warns at each start
         warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk")
     h = hidden_BD.to(x_TBE.dtype)[None].contiguous()
     options = (weights, True, 1, 0.0, training, False, False)
@@ -227,7 +228,7 @@ def lstm_step_backward(
     tanh: Tensor,
     clip: float = 0.0,
 ) -> None:
-    """Fill in the gradient of the gates (B, 4 D), and turn that of the cell after a step into that of the one before it.
+    """Fill in the gradient of the gates (B, 4 D), and turn the gradient of the cell after a step into the one before it.
 
     Args:
         passed: (B, D) room for a product.

@@ -1,4 +1,4 @@
-"""Attention whose scores also depend on the distance between query and key.
+"""Attention with scores that also depend on the distance between query and key.
 
 Dai et al. 2019, "Transformer-XL" (arXiv:1901.02860), section 3.3 and appendix B. The score of a query at i and a key at j is
 the product of the query with the key, plus the product of the query with a vector for the distance i - j. The second products
@@ -35,7 +35,7 @@ def relative_attention(
     """-> (H, B, T, K).
 
     Args:
-        query_HBTK, distance_query_HBTK: what is multiplied with keys, and what with distances; scaled here by sqrt(1/K).
+        query_HBTK, distance_query_HBTK: the queries for keys, and for distances; scaled here by sqrt(1/K).
         distance_HSK: vectors of the distances S - 1, S - 2, ..., 0.
         mask: (T, S) or (B, T, S), True = attend; it leaves out all keys after the query, each row attends to something. None
             is for a single query, which attends to all keys.
@@ -55,7 +55,7 @@ def relative_attention(
 
 
 def shifted(products: Tensor) -> Tensor:
-    """Products with the distances S - 1, ..., 0, (..., T, S) -> those of query i with key j, where j is not after i."""
+    """Products with the distances S - 1, ..., 0, (..., T, S) -> products by query i and key j, where j is not after i."""
     *rows, T, S = products.shape
     return F.pad(products, (1, 0)).view(*rows, S + 1, T)[..., 1:, :].reshape(products.shape)
 
@@ -120,7 +120,7 @@ class _RelativeAttention(torch.autograd.Function):
 
 
 def _by_key(products: Tensor, shape: tuple[int, int, int, int]) -> Tensor:
-    """Products with the distances S - 1, ..., 0, (h, B * T, S) contiguous -> a view of those of query i with key j.
+    """Products with the distances S - 1, ..., 0, (h, B * T, S) contiguous -> a view by query i and key j.
 
     Query i and key j have the distance m + i - j, which is column T - 1 - i + j: place i * (S - 1) + T - 1 + j of the T rows
     of a sequence. Where j is after i the numbers belong to something else.

@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """x (..., K), of which numbers k and k + K/2 are a pair -> the same shape and type.
+    """x (..., K), in which numbers k and k + K/2 are a pair -> the same shape and type.
 
     `cos`, `sin`: (..., K/2), in the type of x, of shapes that broadcast.
     """

@@ -1,4 +1,4 @@
-"""A matrix that many time steps multiply with, whose gradient is one product over all steps.
+"""A matrix that many time steps multiply with; its gradient is one product over all steps.
 
 Autograd would compute a matrix of gradients at each step and add it to the sum of the others. This way recurrent decoders
 train a tenth faster, and more with long sources. A hand-written backward pass of the gates of a cell gained nothing.
