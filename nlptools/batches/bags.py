@@ -37,7 +37,7 @@ class BagBatch:
 
     @property
     def inputs(self) -> tuple[np.ndarray, ...]:
-        """What a model reads: ids and lengths."""
+        """The arguments of the model: ids and lengths."""
         return self.ids, self.lengths
 
 
@@ -90,7 +90,7 @@ class BagBatches(BatchSource):
                 yield batch
 
     def _blocks(self, epoch: int, position: int) -> Iterator[list[BagBatch]]:
-        """The batches from a position on, those of some thousand examples of one epoch at a time."""
+        """The batches from a position on, made of some thousand examples of one epoch at a time."""
         size = max(1, _BLOCK // self.batch_size) * self.batch_size
         for number in count(epoch):
             order = np.random.default_rng([self.seed, number]).permutation(len(self.features))

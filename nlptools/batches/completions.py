@@ -1,10 +1,10 @@
-"""Prompts and the responses to them as rows of tokens, of which only those of responses are targets, and packed batches.
+"""Prompts and their responses as rows of tokens, in which only tokens of responses are targets, and packed batches.
 
 A row is `<start> prompt response <end>`; of a conversation, `<start> text response <end> text response <end> ...`: a response
-ends with the end-of-text token, so that a model learns to stop, except where a chat template ends it otherwise. Prompts and
-responses are tokenized one by one, as they are when the model generates. Rows that are too long lose tokens of the first text
-at its beginning, then of the end of the row.
-A batch packs several sequences into each row of tokens (Krell et al. 2021, arXiv:2107.02027); none sees another one, see
+ends with the end-of-text token, so that a model learns to stop, unless a chat template ends it. Prompts and responses are
+tokenized separately, as in generation. Rows that are too long lose tokens at the beginning of the first text, then at the end
+of the row.
+A batch packs several sequences into each row of tokens (Krell et al. 2021, arXiv:2107.02027). Each attends only to itself, see
 `contract.LanguageModel.packed`.
 Shapes: N sequences, P tokens of all sequences, R rows of a batch, T length.
 """

@@ -1,9 +1,9 @@
 """Turns of conversations as texts for a language model.
 
-Plain texts stay as they are. Turns become what the chat template of the model makes of them, the same text as `chat` and
-`serve` give to it; without a template `\\n\\nHuman: ...` and `\\n\\nAssistant: ...`, as in the data of Bai et al. 2022
-(arXiv:2204.05862), with text of the system before them. With a template, the text is that of the finished conversation. An
-answer includes the mark at the end of its turn, and the end-of-text token follows the last answer alone.
+Plain texts do not change. The chat template of the model turns a conversation into the text that `chat` and `serve` give to the
+model. Without a template, turns begin with `\\n\\nHuman: ` and `\\n\\nAssistant: `, as in the data of Bai et al. 2022
+(arXiv:2204.05862), after the text of the system. With a template, the whole conversation is one text. An answer includes the
+mark at the end of its turn; the end-of-text token follows only the last answer.
 """
 
 from __future__ import annotations

@@ -139,8 +139,8 @@ def marks_of_gpt(tokenizer: Tokenizer, eos: int, start: int | None, ours: bool =
 
     Args:
         start: the token before a text; None: there is none. In models of ours, the end-of-text token.
-        ours: rows as described in the module; else as in transformers, whose tokenizers add no other special tokens and
-            which represents a word by its first piece, as for an encoder.
+        ours: rows as described in the module. Otherwise rows as in transformers, which adds no other special tokens and
+            represents a word by its first piece, as for an encoder.
     """
     unk = tokenizer.vocab.unk if tokenizer.vocab is not None else None
     given: dict[str, Any] = {"pad": eos, "unk": eos if unk is None else unk, "closes": False, "before_word": " "}
@@ -165,7 +165,7 @@ def packed(lists: Sequence[Sequence[int]]) -> EncodedTexts:
 def join(marks: Marks, segments: Sequence[EncoderSegment]) -> tuple[EncoderRows, list[np.ndarray]]:
     """Rows `[CLS] segment [SEP] segment [SEP] ...`, and the place in its row where each segment begins: (R,) each.
 
-    [CLS] has the type of the first segment, a [SEP] that of the segment before it. No row is empty: see `Marks.pad`.
+    [CLS] has the type of the first segment, a [SEP] the type of the segment before it. No row is empty: see `Marks.pad`.
     """
     lengths: np.ndarray = np.add.reduce([segment.lengths for segment in segments]) + marks.count(len(segments))
     empty = np.flatnonzero(lengths == 0)

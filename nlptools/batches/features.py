@@ -32,7 +32,7 @@ from nlptools.text.chat_templates import Conversation
 from nlptools.text.tokenizer import Tokenizer
 
 WEIGHT = "weight"  # the target with the weight of an example, or a token, in the loss
-_POOL = 64  # batches whose rows are sorted together
+_POOL = 64  # batches with rows that are sorted together
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Features:
         examples: (E + 1,) int64, the first row of each example, and the end; None: a row is an example.
         cut: number of examples that lost tokens.
         tables: arrays that belong to no row, such as the spelling of the words that `rows` numbers.
-        more: what a task needs to turn rows into predictions; not saved.
+        more: the details with which a task turns rows into predictions; not saved.
     """
 
     rows: EncoderRows
@@ -196,7 +196,7 @@ class FeatureBatch:
 
     @property
     def inputs(self) -> tuple[np.ndarray, ...]:
-        """What a model reads: ids, mask and types."""
+        """The arguments of the model: ids, mask and types."""
         return self.ids, self.mask, self.types
 
 
@@ -221,8 +221,8 @@ def batch(features: Features, rows: np.ndarray, pad: int, counts: bool = True) -
 class FeatureBatches(EpochSource[FeatureBatch, "list[np.ndarray]"]):
     """Batches of similar length: each example exactly once per epoch.
 
-    Examples come in random order; those of some dozens of batches are sorted by length and cut into batches, which then
-    come in random order.
+    Examples are shuffled; the examples of some dozens of batches are sorted by length and cut into batches, which are shuffled
+    again.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Masking of tokens for a model to predict, drawn anew for each batch and never stored.
 
-Single tokens as in BERT (Devlin et al. 2019, arXiv:1810.04805): 15 %, of which 80 % become [MASK], 10 % a random token,
-and 10 % stay. Whole words as in its later releases. Spans as in SpanBERT (Joshi et al. 2020, arXiv:1907.10529): runs of
+Single tokens as in BERT (Devlin et al. 2019, arXiv:1810.04805): of 15 %, 80 % become [MASK], 10 % a random token, and 10 %
+stay. Whole words as in its later releases. Spans as in SpanBERT (Joshi et al. 2020, arXiv:1907.10529): runs of
 words, lengths geometric with p = 0.2 up to 10, all tokens of a span treated alike.
 
 Departures: random tokens are never special or unused ones; [UNK] can be masked, as in BERT, other special tokens cannot. The

@@ -14,7 +14,7 @@ import numpy as np
 def by_length(lengths: Sequence[int], batch_tokens: int, equal: bool = False) -> Iterator[list[int]]:
     """The numbers of sequences, grouped by similar length, the longest first; at most `batch_tokens` each, with padding.
 
-    Sequences of equal length stay in order. A longer sequence is a group of its own. `equal`: all of a group have one length.
+    Sequences of equal length stay in order. A longer sequence is a separate group. `equal`: all of a group have one length.
     """
     group: list[int] = []
     for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):

@@ -2,7 +2,7 @@
 
 Pairs are sorted by target length, then by source length, pairs of equal lengths in random order; consecutive ones make a
 batch as long as they fit, and the batches come in random order. Source lengths rise within one target length and fall
-within the next, so that neighbours at the boundary are similar, too. Shapes: B batch, T target length, S source length.
+within the next, so neighbours at the boundary are also similar. Shapes: B batch, T target length, S source length.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class PairBatches(EpochSource[PairBatch, _Plan]):
     ) -> None:
         """Args:
             batch_tokens: most tokens of a batch: rows times the longest side of any, special tokens and padding
-                included; a longer pair is a batch of its own. 0: no limit.
+                included; a longer pair is a separate batch. 0: no limit.
             batch_size: most rows of a batch; 0: no limit.
             pad, eos, start: tokens for padding, at the end of a sentence, and before a target.
 
@@ -168,7 +168,7 @@ def _rows_that_fit(widths: np.ndarray, batch_tokens: int, batch_size: int) -> in
 def _sorted(source: np.ndarray, target: np.ndarray, random: np.random.Generator) -> np.ndarray:
     """An order of pairs by target length, then source length; equal ones in random order.
 
-    Large corpora are first divided into random pools, of which every other is sorted from long to short.
+    Large corpora are first divided into random pools; every second pool is sorted from long to short.
     """
     pairs = len(source)
     order = random.permutation(pairs)

@@ -26,7 +26,7 @@ class BatchSource(Protocol):
         return False
 
     def collect(self, model: Any) -> None:
-        """Prepare the next batch with the model that trains, where batches are made of its own samples. Raises Interrupted."""
+        """Prepare the next batch with the model that trains, where batches consist of its samples. Raises Interrupted."""
         return None
 
     @property

@@ -18,7 +18,7 @@ from nlptools.batches.windows import NO_TARGET
 from nlptools.corpora.token_file import Corpus
 from nlptools.text import byte_spelling
 
-_POOL = 1 << 14  # pieces among which those of similar length are batched
+_POOL = 1 << 14  # pieces that are sorted by length before they are batched
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class SpelledTexts(EpochSource[SpelledBatch, SpellingPlan]):
             tokens: of the vocabulary, one for each id.
             length: most targets of a piece in each direction.
             batch_size: pieces of that length; of shorter ones there are as many more.
-            eos, unk: the token of both boundaries, and that of targets outside the vocabulary.
+            eos, unk: the token of both boundaries, and the token of targets outside the vocabulary.
         """
         super().__init__(seed, rank, world_size)
         assert corpus.spellings is not None

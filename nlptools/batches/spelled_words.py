@@ -65,8 +65,8 @@ class WordEncoding:
         return {"words": self.numbers(different), "letters": letters, "bounds": bounds}
 
     def numbers(self, words: Sequence[str]) -> np.ndarray:
-        """The number of each word in the vocabulary (W,), the unknown word for others. A vocabulary with capitals is searched
-        for the lower-case word, too.
+        """The number of each word in the vocabulary (W,), or of the unknown word. In a vocabulary with capitals, a word that is
+        missing has the number of the lower-case word.
         """
         vocab = self.tokenizer.vocab
         assert vocab is not None and vocab.unk is not None
@@ -99,7 +99,7 @@ def word_input(features: Features, rows: np.ndarray) -> SpelledWords:
 
 @dataclass(frozen=True)
 class WordBatch(FeatureBatch):
-    """A batch whose `ids` are places among its different words.
+    """A batch in which `ids` are places among its different words.
 
     Attributes:
         words: (U,) the number of each in the vocabulary.
@@ -111,7 +111,7 @@ class WordBatch(FeatureBatch):
 
     @property
     def inputs(self) -> tuple[np.ndarray, ...]:
-        """What a tagger reads, see `WordInput`."""
+        """The arguments of a tagger, see `WordInput`."""
         return self.words, self.letters, self.ids, self.mask
 
 

@@ -3,9 +3,9 @@
 Devlin et al. 2019 (arXiv:1810.04805) read long passages as windows of equal size, a step apart; a token in several windows
 is predicted in the one where it has most context, by the smaller of both sides. Here windows consist of units that must
 stay whole (words, or single pieces); the first of equally good windows is taken.
-Departures: the last window reaches back as far as it can, which is free and gives its units more context; no
-bonus for longer windows. The smaller side is larger in the window whose middle is nearer, so the units that a window
-predicts (owns) are contiguous, and the owned units of all windows, one after another, are the text.
+Departures: the last window reaches back as far as it can, which is free and gives its units more context; there is no bonus
+for longer windows. The smaller side is larger in the window with the nearer middle, so the units that a window predicts (owns)
+are contiguous, and the owned units of all windows in order are the text.
 Shapes: N texts, U units of all texts, R windows.
 """
 
@@ -20,7 +20,7 @@ from nlptools.batches.encoder_rows import bounds_of
 
 @dataclass(frozen=True)
 class StridedWindows:
-    """R windows, those of a text one after another; units are numbered within their text."""
+    """R windows, text by text; units are numbered within their text."""
 
     text: np.ndarray  # (R,) int64, the number of the text
     first: np.ndarray  # (R,) int64, the first unit in the window
@@ -38,7 +38,7 @@ def cut(
         sizes: (U,) pieces of each unit, from 1 to the room of its text.
         texts: (N + 1,), the first unit of each text, and the end.
         room: (N,) most pieces of a window.
-        step: (N,) pieces from the start of a window to that of the next; fewer where a unit would otherwise be cut
+        step: (N,) pieces from the start of a window to the start of the next; fewer where a unit would otherwise be cut
             or skipped.
         empty: whether a text without units gets a window.
     """

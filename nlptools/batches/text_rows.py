@@ -65,7 +65,7 @@ class TextEncoding:
         unk: the only token of an empty text.
         max_length: most words of an example; 0: no limit.
         ngrams: of a bag; None: rows are the words in their order.
-        cut: texts whose words are already known.
+        cut: texts that are already split into words.
     """
 
     tokenizer: Tokenizer
@@ -115,7 +115,7 @@ class TextEncoding:
     def _buckets(
         self, ids: np.ndarray, lengths: np.ndarray, words: Sequence[Sequence[str]] | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The bucket and the text of each n-gram; those of a text by their length."""
+        """The bucket and the text of each n-gram; the n-grams of a text are sorted by length."""
         assert self.ngrams is not None
         parts = list(word_buckets(ids, lengths, self.ngrams.longest, self.ngrams.buckets))
         if words is not None:

@@ -13,7 +13,7 @@ from nlptools.batches.source import EpochSource
 from nlptools.corpora.token_file import Corpus
 
 NO_TARGET = -1
-_RESTARTS = 0.02  # share of the batches of streams that begin anew
+_RESTARTS = 0.02  # share of the batches of streams that reset the state
 
 
 @dataclass(frozen=True)
@@ -68,14 +68,14 @@ class ShuffledWindows(EpochSource[TextBatch, np.ndarray]):
 class ContiguousStreams(EpochSource[TextBatch, np.ndarray]):
     """`batch_size` streams of consecutive text side by side; for models that carry a state from batch to batch.
 
-    One batch in 50 begins anew, with the state of a beginning. A model that sees that state only once an epoch may not find
-    its way from there to the states that it is trained in, which cells of an LSTM reach by counting up without a limit: two
-    layers of 256 units, trained by AdamW on characters, have a loss of 3.5 nats on held-out text and 2.3 on that of training,
-    and 2.2 on both with these batches.
+    One batch in 50 resets the state, so the model learns to start a text. A model that sees the initial state only once per epoch
+    may not get from there to the states that it is trained in, which cells of an LSTM reach by counting up without a limit: two
+    layers of 256 units, trained by AdamW on characters, have a loss of 3.5 nats on held-out text and 2.3 on training text; with
+    these batches it is 2.2 on both.
 
     With `varied`, batches have random lengths, so that they begin elsewhere in each epoch (Merity et al. 2018,
     arXiv:1708.02182, section 5): normal around `length` with standard deviation 5, at least 5; one in 20 around half of it.
-    The learning rate goes with the length.
+    The learning rate is proportional to the length.
     """
 
     def __init__(

@@ -156,7 +156,7 @@ class Fit:
             self.weights.publish()
 
     def restore(self, weights: Tensors, state: Tensors, record: JsonObject) -> None:
-        """Load a checkpoint. Every process does; those of rank > 0 get a new random state, derived from the checkpoint."""
+        """Load a checkpoint, in every process; those with rank > 0 get a new random state, derived from the checkpoint."""
         self.weights.load(weights)
         self.optimizer.restore(self.weights.scattered(state), int(record["updates"]))
         self._swap()
@@ -171,7 +171,7 @@ class Fit:
         self.batches = iter(self.source)
 
     def _find_best(self) -> None:
-        """Forget the best validation if somebody has removed its checkpoint."""
+        """Forget the best validation if its checkpoint has been removed."""
         progress, checkpoints = self.progress, self.checkpoints
         if checkpoints is None or progress.best is None or checkpoints.path(progress.best_step).is_dir():
             return
@@ -181,7 +181,7 @@ class Fit:
         progress.best, progress.best_step, progress.best_valid = None, 0, {}
 
     def run_seed(self, record: JsonObject) -> int:
-        """The seed of the other processes (dropout), whose random states are not in the checkpoint."""
+        """The seed of the other processes (dropout): their random states are not in the checkpoint."""
         return int(record["progress"]["step"]) * 7919
 
     def _counts(self, batches: list[Any]) -> dict[str, float]:

@@ -166,7 +166,7 @@ class _Finetuning:
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """The measures of a validation, that of the criterion last."""
+        """The measures of a validation, the criterion last."""
         return self.task.measures
 
     @property
@@ -284,7 +284,7 @@ class _Finetuning:
         self.reader.save(directory, model, weights, record, {**self.task.label_settings(), "nlptools": {"task": task}})
 
     def advice(self, name: str) -> str:
-        files = replace(self.files, layout=self.task.options.layout)  # also that of glue/NAME
+        files = replace(self.files, layout=self.task.options.layout)  # also the layout of glue/NAME
         given = changed_values(files, self.task.not_remembered)
         file = streams.regular_file([*self.text.inputs, self.text.held_out])
         return shlex.join(["nlptools", "predict", name, *given, file]) if file else f"nlptools describe {name}"

@@ -174,7 +174,7 @@ def new_model(
 
 
 def _weights(base: bundle.Bundle, task: Task, which: Layers) -> dict[str, Tensor]:
-    """The weights of a bundle under the names of a `TaskHeads`; those of heads only if they are for the same labels and see the
+    """The weights of a bundle under the names of a `TaskHeads`, with its heads if they are for the same labels and see the
     same layers.
     """
     held: Any = base.model

@@ -2,7 +2,7 @@
 
 Layer-wise decay: Howard & Ruder 2018 (arXiv:1801.06146), Clark et al. 2020 (arXiv:2003.10555). Gradual unfreezing: Howard &
 Ruder 2018. The embeddings are part 0, the layers 1 to L, a norm after them L, the heads and the pooler L + 1.
-Departure from ELECTRA's script: the rate of the last block is one decay below that of the head, not two.
+Departure from ELECTRA's script: the rate of the last block is one decay below the rate of the head, not two.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Rates:
     def __init__(self, parts: Mapping[str, int], top: int, decay: float = 1.0, unfreeze: float = 0.0) -> None:
         """
         Args:
-            parts: the part of each parameter, see `TaskHeads.part_of`; `top` is that of the heads.
+            parts: the part of each parameter, see `TaskHeads.part_of`; `top` is the part of the heads.
             unfreeze: epochs after which one more part is trained; 0: all are trained from the start.
         """
         self.parts, self.top, self.decay, self.unfreeze = parts, top, decay, unfreeze

@@ -42,7 +42,7 @@ class Reader(Protocol):
 
     @property
     def learns_vocabulary(self) -> bool:
-        """Whether the vocabulary comes from the training examples, whose rare words it omits on purpose."""
+        """Whether the vocabulary comes from the training examples, without their rare words."""
 
     def settings(self) -> dict[str, Any]:
         """The settings besides `Finetune`; a continued run must have the same."""
@@ -79,7 +79,7 @@ class TaskBatch(Protocol):
     """Rows of examples.
 
     Attributes:
-        inputs: what the model reads; the first is (B, T).
+        inputs: the arguments of the model; the first has B rows.
         targets: in the order of `Features.targets`.
         weight: the sum of the weights, the divisor of the loss.
     """

@@ -37,7 +37,7 @@ from nlptools.vectors.table import Vectors
 
 @dataclass(frozen=True)
 class Learned:
-    """What the training sentences teach before training.
+    """The words of the training sentences and of the vector file.
 
     Attributes:
         vocab: the marks, the words of training, then more words of the vector file.
@@ -160,7 +160,7 @@ def _more_words(vectors: Vectors, scratch: Scratch) -> tuple[list[str], int]:
 
 
 def words_with_vectors(words: Sequence[str], vectors: Vectors) -> set[str]:
-    """The words that have a vector, their own or that of the lower-case word."""
+    """The words that have a vector, or a lower-case form with one."""
     vectors.words.hold_index()
     forms = vectors.words.find({form for word in words for form in (word, word.lower())})
     return {word for word in words if word in forms or word.lower() in forms}

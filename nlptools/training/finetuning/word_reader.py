@@ -1,7 +1,7 @@
 """Fine-tuning with the features of an ELMo: `finetune -m ELMO --features`.
 
-The ELMo is frozen unless --train-all: then its features of the training examples are computed once, before training, if
-they fit in memory, and those of the validation examples before they are measured for the first time.
+The ELMo is frozen unless --train-all. The features of a frozen ELMo are computed once, if they fit in memory: for the training
+examples before training, for the validation examples before the first validation.
 Shapes: B batch, T length, L layers of the ELMo, P its projection.
 """
 
@@ -166,7 +166,7 @@ class ReaderBatch(FeatureBatch):
 
     @property
     def inputs(self) -> tuple[np.ndarray, ...]:
-        """What a `WordReader` reads: ids, mask, types and the features."""
+        """The arguments of a `WordReader`: ids, mask, types and the features."""
         return self.ids, self.mask, self.types, self.known
 
 

@@ -74,7 +74,7 @@ class WordNetwork(ABC):
 
     @abstractmethod
     def model(self, task: Task) -> Any:
-        """The model, whose weights are not drawn yet; it can `initialize`."""
+        """The model, before `initialize`."""
 
     @abstractmethod
     def begin(self, model: Any) -> None:
@@ -176,7 +176,7 @@ def opened(settings: Finetune, scratch: Scratch, errors: str) -> Words:
 
 
 def counted(words: Iterable[str], lowercase: bool) -> tuple[Counter[str], Counter[str]]:
-    """How often each word occurs, and each word as it is looked up, which may be lower-cased."""
+    """How often each word occurs, and each word in the form that is looked up: lower-cased with `lowercase`."""
     counts = Counter(words)
     if not lowercase:
         return counts, counts

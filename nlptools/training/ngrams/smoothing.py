@@ -254,7 +254,7 @@ def _kneser_ney(n: int, order: int, of_counts: Sequence[int]) -> Term:
 
 
 # Interpolated modified Kneser-Ney smoothing (Chen and Goodman 1998). Each length has three discounts. Where the counts of
-# counts allow no discount, as in small texts, those of `_FALLBACK` serve, with a warning.
+# counts allow no discount, as in small texts, `_FALLBACK` has the discounts, with a warning.
 kneser_ney = Smoothing(_kneser_ney, adjusts=True)
 
 

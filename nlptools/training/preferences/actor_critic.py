@@ -17,7 +17,7 @@ from nlptools.training.preferences.policy import packed_hidden
 
 
 class ActorCritic(nn.Module):
-    """See the module's docstring. Without values (GRPO, RLOO) they are 0. The tokens `never` have probability 0."""
+    """See the module's docstring. Without values (GRPO, RLOO), all values are 0. The tokens `never` have probability 0."""
 
     never: Tensor
 
@@ -43,6 +43,6 @@ class ActorCritic(nn.Module):
             return logs, entropies, torch.zeros_like(logs)
         if self.critic is not None:
             hidden, _, _ = packed_hidden(self.critic, ids, targets, segments)
-        # float32 also in 16 bits: a value is large beside what an update changes in it
+        # float32 also in 16 bits: an update changes a value by little
         values = F.linear(hidden.float(), self.value.weight.float(), self.value.bias.float())
         return logs, entropies, values.squeeze(1)

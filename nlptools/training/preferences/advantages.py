@@ -1,8 +1,8 @@
 """How much better a sampled token is than expected, from the rewards of samples.
 
 Generalized advantage estimation: Schulman et al. 2016 (arXiv:1506.02438), equation 16. Groups of samples of a prompt: GRPO, Shao
-et al. 2024 (arXiv:2402.03300), section 4.1.2; RLOO, Ahmadian et al. 2024 (arXiv:2402.14740), equation 8. The weight of the
-divergence adapts as in Ziegler et al. 2019 (arXiv:1909.08593), section 2.2; section 2 has the scale of rewards.
+et al. 2024 (arXiv:2402.03300), section 4.1.2; RLOO, Ahmadian et al. 2024 (arXiv:2402.14740), equation 8. The KL
+coefficient adapts as in Ziegler et al. 2019 (arXiv:1909.08593), section 2.2; section 2 has the scale of rewards.
 Shapes: N samples, T tokens of a sample, P tokens of all samples.
 """
 
@@ -18,7 +18,7 @@ from nlptools.batches.features import Features
 from nlptools.batches.windows import NO_TARGET
 from nlptools.configs.ppo import TrainPPO
 
-_GAIN = 0.1  # of the control of the divergence, per rollout
+_GAIN = 0.1  # of the control of the KL coefficient, per rollout
 _LEAST = 1e-8  # deviation that is divided by
 
 
@@ -31,7 +31,7 @@ class Scale:
 
     @classmethod
     def of(cls, rewards_N: np.ndarray) -> Scale:
-        """That of these rewards. Equal ones have deviation 1: they are no evidence of the scale of others."""
+        """The scale of these rewards. Equal rewards have deviation 1: they do not show the scale of others."""
         deviation = float(rewards_N.std())
         return cls(float(rewards_N.mean()), deviation if deviation > _LEAST else 1.0)
 
@@ -49,7 +49,7 @@ def of_tokens(
     value_P: np.ndarray,
     weight: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(P,) advantages and returns of the tokens of `features`, 0 at those of prompts; `weight`: the KL coefficient."""
+    """(P,) advantages and returns of the tokens of `features`, 0 at tokens of prompts; `weight`: the KL coefficient."""
     advantage_P, return_P = np.zeros(len(value_P)), np.zeros(len(value_P))
     real, bounds = features.targets[NEXT] != NO_TARGET, features.rows.bounds
     if settings.algorithm != "ppo":
@@ -104,15 +104,16 @@ def whitened(values_P: np.ndarray) -> np.ndarray:
 
 
 def explained_variance(values_P: np.ndarray, returns_P: np.ndarray) -> float:
-    """The share of the variance of returns that values predict: 1 is all of it, 0 that of their mean."""
+    """The share of the variance of returns that values predict: 1 for exact values, 0 for the mean of returns."""
     variance = float(returns_P.var())
     return 1 - float((returns_P - values_P).var()) / variance if variance > _LEAST else 0.0
 
 
 def adapted(weight: float, divergence: float, target: float) -> float:
-    """The weight of the divergence after a rollout whose samples diverged by `divergence` nats on average. It changes with the
-    relative error: falls by 2 % at most, as in the paper, but rises by up to 10 %, since a policy that learns late, when the
-    weight has become small, diverges fast.
+    """The KL coefficient after a rollout with a mean divergence of `divergence` nats.
+
+    It changes with the relative error: it falls by at most 2 %, as in the paper, but rises by up to 10 %, because a policy that
+    learns late, when the coefficient has become small, diverges fast.
     """
     error = min(max(divergence / target - 1, -0.2), 1.0)
     return weight * (1 + _GAIN * error)

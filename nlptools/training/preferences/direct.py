@@ -1,8 +1,8 @@
 """The task preference of `finetune`: a language model learns from preferences, without a reward model; see `losses`.
 
-The log-probabilities under the reference, which is the model at the beginning, are computed once, before training. Each
-example has two sequences: of a pair, the better and the worse response; of a judgement (kto), the response, and the response
-of the next example, from which the divergence of the model from the reference is estimated. Dropout is off.
+The reference is the initial model; its log-probabilities are computed once, before training. Each example has two sequences:
+the better and the worse response of a pair; or the response of a judgement (kto) and the response of the next example, which
+estimates the divergence of the model from the reference. Dropout is off.
 Shapes: N examples of a batch, S = 2 N sequences, R rows, T length.
 """
 
@@ -29,7 +29,7 @@ from nlptools.training.preferences import completions, losses
 from nlptools.training.preferences.completions import REFERENCE, CompletionTask
 from nlptools.training.preferences.policy import arrays, log_probabilities, packed_hidden
 
-GOOD = "good"  # the target that says whether a sequence is the response of a good example
+GOOD = "good"  # target: whether a sequence is the response of a good example
 
 
 class _Preference(CompletionTask):
@@ -42,7 +42,7 @@ class _Preference(CompletionTask):
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """The measures of a validation, that of the criterion last."""
+        """The measures of a validation, the criterion last."""
         return ("margin", *(name for name in ("loss", "accuracy") if name != self.criterion.name), self.criterion.name)
 
     def texts(self, examples: Sequence[Any]) -> list[list[ChatSegment]]:
@@ -154,7 +154,7 @@ def _pairs(example: Ranking | Judgement) -> list[Ranking]:
 
 
 def _judgements(example: Ranking | Judgement) -> list[Judgement]:
-    """The judgement, or those of a ranking: its best responses are good ones, the others bad ones."""
+    """The judgement, or the judgements of a ranking: its best responses are good, the others bad."""
     if isinstance(example, Judgement):
         return [example]
     best = min(example.ranks)

@@ -1,7 +1,7 @@
 """The task instruct of `finetune`: a language model learns to answer prompts, from demonstrations.
 
-Ouyang et al. 2022 (arXiv:2203.02155), step 1: cross-entropy of the answers alone, each of which ends with the end-of-text
-token. A step is the mean over the tokens of the answers of its examples.
+Ouyang et al. 2022 (arXiv:2203.02155), step 1: cross-entropy of the answers only. Each answer ends with the end-of-text
+token. The loss of a step is the mean over the tokens of the answers of its examples.
 """
 
 from __future__ import annotations

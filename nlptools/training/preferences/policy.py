@@ -38,7 +38,7 @@ class Policy:
 
     Attributes:
         path: the directory.
-        chat: the name of the chat template of messages, None: that of the directory, if it has one.
+        chat: the name of the chat template of messages; None: the template of the directory, if it has one.
     """
 
     base: bundle.Bundle
@@ -83,14 +83,14 @@ class Policy:
         return CompletionEncoding(self.base.tokenizer, self.base.start, self.base.eos, longest, threads, self.template)
 
     def trained(self, dropout: float | None, seed: int) -> LanguageModel:
-        """The model to train: `model`, with new adapters if there are to be any. `seed`: of these."""
+        """The model to train: `model`, with new adapters if the options ask for them. `seed`: of the adapters."""
         model = self.model(dropout)
         if self.adapter is not None:
             lora.adapt(model, self.base.arch, self.adapter.settings, seed, self.base.weights())
         return model
 
     def model(self, dropout: float | None) -> LanguageModel:
-        """A copy of the model, on the CPU in float32. `dropout`: None for those of the directory."""
+        """A copy of the model, on the CPU in float32. `dropout`: None keeps the dropouts of the directory."""
         config = self.base.model.config
         model: LanguageModel = registry.model_class(self.base.arch)(with_dropout(config, dropout))
         model.load_state_dict(self.base.weights())
@@ -164,7 +164,7 @@ def token_log_probabilities(
     stop: Callable[[], bool] | None = None,
     never: Tensor | None = None,
 ) -> np.ndarray | None:
-    """The log-probability of each target, in nats, where those of `never` have none; see `token_numbers`."""
+    """The log-probability of each target, in nats, if the tokens `never` have probability 0; see `token_numbers`."""
 
     def read(ids: Tensor, targets: Tensor, segments: Tensor) -> tuple[Tensor]:
         hidden, chosen, _ = packed_hidden(model, ids, targets, segments)
@@ -192,5 +192,5 @@ def sums(features: Features, *values: np.ndarray) -> np.ndarray:
 
 
 def arrays(batch: PackedBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What a model reads of a batch: ids, targets, segments (R, T)."""
+    """The arguments of a model for a batch: ids, targets, segments (R, T)."""
     return batch.ids, batch.targets, batch.segments

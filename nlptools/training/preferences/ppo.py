@@ -141,7 +141,7 @@ class _PPO(SpooledTask[EncodedPrompts]):
         return Rollouts(self.policy, data.train, *how, backend)
 
     def evaluate(self, data: Spooled[EncodedPrompts], backend: Backend) -> None:
-        """Nothing: rewards and divergences of rollouts say how far training is."""
+        """Nothing: the log has rewards and divergences of each rollout."""
 
     def save(self, directory: Path, model: ActorCritic, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
         """Write the policy alone."""
@@ -160,7 +160,7 @@ class Rollouts(BatchSource):
     does not write have probability 0 in the samples, the policy and the reference: otherwise a policy could earn rewards for
     unknown words, or seem close to the reference by moving probability to them.
     Log-probabilities and values come from the forward pass of training, so that the first ratio is exactly 1. Rewards are on
-    the scale of the first rollout, whose samples are the reference's: the KL coefficient, the clip range and the loss of values
+    the scale of the first rollout, which the reference samples: the KL coefficient, the clip range and the loss of values
     then do not depend on the units of the reward (Ziegler et al. 2019, arXiv:1909.08593, section 2; Huang et al. 2024,
     arXiv:2403.17031).
     The samples are part of the state, because the model that drew them no longer exists.
@@ -218,11 +218,11 @@ class Rollouts(BatchSource):
         settings, loaded = self.settings, self.policy.base
 
         def watch(_: int, new: Continuation) -> bool:
-            # not `ends`, which adds up the probabilities of all of them: training has that of the one that was drawn
+            # not `ends`, which adds up the probabilities of all end tokens: training has the one that was drawn
             stop.check()
             return new.ids[-1] in loaded.ends
 
-        # in float32, products of packed weights differ from those of training in the last bits
+        # in float32, products of packed weights differ from products in training in the last bits
         with nullcontext() if self.backend.precision == "fp32" else frozen(model):
             samples = decoding.generate(
                 model.policy,
@@ -328,7 +328,7 @@ class Rollouts(BatchSource):
 
 
 class ClippedSurrogate(Objective):
-    """The clipped surrogate (Schulman et al. 2017, equation 7), the loss of values, and that of a text that is mixed in."""
+    """The clipped surrogate (Schulman et al. 2017, equation 7), the loss of values, and the loss of a text that is mixed in."""
 
     shown = ("reward", "kl", "length")
 
@@ -339,7 +339,7 @@ class ClippedSurrogate(Objective):
         self.value_rates = dict.fromkeys(own, settings.value_rate)
 
     def counts(self, batch: RolloutBatch) -> dict[str, float]:
-        """The number of sampled tokens, and of those of the text that is mixed in."""
+        """The number of sampled tokens, and of tokens of the text that is mixed in."""
         mix = {} if batch.mix is None else {"mix": float(batch.mix.num_targets)}
         return {"loss": float(batch.samples.num_targets), **mix}
 

@@ -29,7 +29,7 @@ class PromptCounts(Counts):
 
 @dataclass(frozen=True, eq=False)
 class EncodedPrompts:
-    """Prompts as text and as tokens, the start token first; and texts to train on beside samples, or None."""
+    """Prompts as text and as tokens, the start token first; and texts that are mixed in, or None."""
 
     path: Path
     texts: list[str]

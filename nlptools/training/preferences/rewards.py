@@ -63,15 +63,15 @@ def reward(where: str, compute: Compute, timeout: str | None = None) -> Reward:
 
 
 class RewardModel:
-    """A directory of `train-reward`, or of another model that gives a text, or a pair of texts, a number.
+    """A directory of `train-reward`, or of another model that scores a text or a pair of texts.
 
-    Published reward models are of the latter kind: sequence classifiers with one label. An encoder reads the prompt and the
-    response as a pair of texts; a decoder reads them as one text, with what its chat template writes after the
-    response. A model of `finetune --task regress` reads them as the examples it has learned from, as one text or two.
+    Published reward models are sequence classifiers with one label. An encoder reads the prompt and the response as a pair of
+    texts; a decoder reads them as one text, followed by the end of turn of its chat template. A model of `finetune --task
+    regress` reads one text or two, as in its training.
     """
 
     def __init__(self, path: str, compute: Compute) -> None:
-        pair = Files(text_column=("prompt", "completion"))  # of models that do not say how many texts they read
+        pair = Files(text_column=("prompt", "completion"))  # for models that do not record how many texts they read
         loaded = load(path, settings=Predict(), files=pair, compute=compute)
         if not isinstance(loaded, Predictor) or loaded.task.name not in ("reward", "regress"):
             raise UsageError(
@@ -83,7 +83,7 @@ class RewardModel:
         self.encoding = encoding if isinstance(encoding, Encoding) else None
         chat = None if self.encoding is None else self.encoding.chat
         self.after = "" if chat is None else after_answer(chat)
-        self.end = self.after.strip()  # which samples have at their end where the tokenizer has no token for it
+        self.end = self.after.strip()  # at the end of samples where the tokenizer has no token for it
 
     def __call__(self, samples: Sequence[Sample]) -> list[float]:
         """See `Reward`."""
@@ -93,7 +93,7 @@ class RewardModel:
         return [float(rewards[0]) for rewards in found] if ranked else list(map(float, found))
 
     def _ranking(self, sample: Sample) -> Ranking:
-        """An example of `train-reward`, whose responses have no mark at their end."""
+        """An example of `train-reward`: responses have no mark at the end."""
         text = sample.completion.removesuffix(self.end)
         return Ranking((Turn("", sample.prompt),), ((Turn("", text),),), (), Place("samples", 0))
 
@@ -106,10 +106,10 @@ class RewardModel:
 
 @dataclass(frozen=True)
 class RewardCommand:
-    """A command for the shell: it reads a JSON object a line and writes a number a line. It runs once for all samples of a
+    """A shell command that reads a JSON object per line and writes a number per line. It runs once for all samples of a
     rollout, so it need not flush its output.
 
-    It is the first of a process group of its own, which is ended where the run is asked to stop, or after `timeout` seconds.
+    It leads a process group, which ends when the run is asked to stop, or after `timeout` seconds.
     """
 
     command: str
@@ -149,7 +149,7 @@ class RewardCommand:
             return lines[:most], process.returncode, last
 
     def _lines(self, process: subprocess.Popen[bytes], most: int) -> list[str]:
-        """What the process has written when it ends, or when it has written enough for `most` lines.
+        """The lines of the process until it ends, or until it has written enough for `most` lines.
 
         Raises:
             Interrupted: the run is asked to stop.

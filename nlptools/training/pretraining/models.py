@@ -140,7 +140,7 @@ def _electra_from_directory(options: TrainBert, directory: Path, encoder: _Encod
     same = ("vocab_size", "embedding_size", "max_position_embeddings", "type_vocab_size")
     wrong = [name for name in same if getattr(generator.config, name) != getattr(sizes, name)]
     if wrong:
-        raise BundleError(f"{display(str(path))}: {wrong[0]} differs from that of the discriminator")
+        raise BundleError(f"{display(str(path))}: {wrong[0]} differs from the discriminator")
     weights |= {f"generator.{name}": tensor for name, tensor in generator.weights.items()}
     return Start(sizes, generator=generator.config, weights=weights)
 

@@ -1,7 +1,7 @@
 """Pretraining objectives of encoders: masked tokens, next sentences, replaced tokens.
 
 BERT: Devlin et al. 2019 (arXiv:1810.04805), section 3.1. ELECTRA: Clark et al. 2020 (arXiv:2003.10555), section 2.
-Losses are sums; training divides each by its count and adds them. Departures: a row holds several sequences, each of which
+Losses are sums; training divides each by its count and adds them. Departures: a row holds several sequences, and each
 attends only to itself; only the predicted positions go through the last block (except for its keys and values), and through
 the layer and the vocabulary of the head.
 ELECTRA's replacements are drawn by inverting the cumulative distribution, with one random number each.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nlptools.models.encoders.bert import BertWithHeads
 
 DISCRIMINATOR_WEIGHT = 50.0  # weight of the discriminator's loss; the weight of the generator's loss is 1
-_BLOCK = 64  # tokens of a block whose probabilities are summed first in `draw`; a divisor of padded vocabulary sizes
+_BLOCK = 64  # tokens with probabilities that `draw` sums first; a divisor of padded vocabulary sizes
 
 
 class Masked(Objective):
@@ -88,7 +88,7 @@ class Replaced(Objective):
 
 
 class Inputs(NamedTuple):
-    """What an encoder reads of a `PretrainingBatch`, and where its last hidden states are needed."""
+    """The arguments of an encoder for a `PretrainingBatch`, and where its last hidden states are needed."""
 
     ids: Tensor  # (B, T)
     types: Tensor  # (B, T)
