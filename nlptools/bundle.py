@@ -40,7 +40,7 @@ else:
 
 _NGRAM = "nlptools-ngram"  # in config.json
 _WEIGHTS = "model.safetensors"
-WEIGHTS_OF = "weights_of_steps"  # in training.json: the steps whose weights, or their mean, the directory holds
+WEIGHTS_OF = "weights_of_steps"  # in training.json: the steps that the weights, or their mean, are from
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Bundle(Generic[M]):
 
     @property
     def document(self) -> str:
-        """What the model was trained to see as one text: line, paragraph, file."""
+        """The unit of text in training: line, paragraph, file."""
         return str(self.config.get("nlptools", {}).get("document", "file"))
 
 
@@ -155,7 +155,7 @@ def save_pair(
     """Write the bundle of an encoder-decoder; the manifest last.
 
     Args:
-        target: the tokenizer of the target side; None: that of the source.
+        target: the tokenizer of the target side; None: the same as `source`.
 
     Raises:
         BundleError: the tokenizers do not go together, or have more tokens than the model.
@@ -277,7 +277,7 @@ def load(directory: str | Path) -> Bundle:
 
 
 def _load(path: Path) -> Bundle:
-    """See `load`; the files are those of the manifest."""
+    """See `load`; the files match the manifest."""
     config = peft.read_config(path)
     _check_ours(path, config)
     arch, model = load_model(path, config)

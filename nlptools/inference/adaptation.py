@@ -27,13 +27,13 @@ _ROWS = 256  # positions that are compared with the cache at a time
 
 
 class NeuralCache:
-    """A `output.Measure` of a stream: the model's log-probabilities, interpolated with those of a cache.
+    """A `output.Measure` of a stream: the model's probabilities, interpolated with a cache.
 
     Grave et al. 2017, "Improving neural language models with a continuous cache" (arXiv:1612.04426). The cache holds the last
     `size` hidden states h_i, each with the token x_i that followed. Its probability of a token w at a position with the
     hidden state h is the share of the exp(theta h h_i) with x_i = w in their sum. The result is 1 - weight times the
-    probability of the model plus weight times that of the cache; at the first position, where the cache is empty, it is the
-    model's.
+    probability of the model plus weight times the probability of the cache; at the first position, where the cache is empty,
+    it is the probability of the model.
     """
 
     def __init__(self, size: int, weight: float, theta: float) -> None:
@@ -91,7 +91,7 @@ class Memory:
 
 
 def _mixed(base: Tensor, cached: Tensor, weight: float) -> Tensor:
-    """The logarithm of the weighted mean of two probabilities; that of the first where the second is NaN."""
+    """The logarithm of the weighted mean of two probabilities; `base` where the second is NaN."""
     if weight == 0:
         return base
     mixed = torch.logaddexp(base + math.log1p(-weight), cached + math.log(weight))
@@ -100,7 +100,7 @@ def _mixed(base: Tensor, cached: Tensor, weight: float) -> Tensor:
 
 class CacheGrid:
     """A `output.Measure` (N, 1 + number of thetas): the log-probabilities of the model, and of caches with these thetas. Where
-    a cache is empty, its column has those of the model.
+    a cache is empty, its column holds the log-probabilities of the model.
     """
 
     def __init__(self, size: int, thetas: Sequence[float]) -> None:
@@ -117,7 +117,7 @@ class DynamicScores:
     """Scores a stream as `scoring.CarriedScores`, and takes a step of gradient descent after each `segment` tokens.
 
     Krause et al. 2018, "Dynamic evaluation of neural sequence models" (arXiv:1709.07432), with plain gradient descent: after
-    a segment with the mean loss L, the weights w become w - rate dL/dw + decay (w0 - w), where w0 are those of the given
+    a segment with the mean loss L, the weights w become w - rate dL/dw + decay (w0 - w), where w0 are the weights of the given
     model. The gradient goes back to the beginning of the segment, the state before it stays as it was computed. A model with
     a longest context sees a full one up to the end of the segment, which is no longer than that. Each token is scored before
     any step that it has an influence on. Dropout is off.
@@ -148,7 +148,7 @@ class DynamicScores:
         self.measure, self.context = measure, self.model.max_context
         self.segment = segment if self.context is None else min(segment, self.context)
         self._before = np.array([start], np.int64)  # tokens before the segment, at most a context
-        self._now = np.zeros(0, np.int64)  # those of the segment so far
+        self._now = np.zeros(0, np.int64)  # the tokens of the segment so far
 
     def __call__(
         self, documents: Sequence[Sequence[int] | np.ndarray], stop: Stop | None = None
@@ -202,7 +202,7 @@ class DynamicScores:
 
 
 def describe(settings: Score) -> dict[str, Any]:
-    """The part of the protocol that says how a model adapts to the text."""
+    """The adaptation to the text, for the protocol."""
     out: dict[str, Any] = {}
     if settings.cache:
         weight, theta = cache_settings(settings.cache_settings or DEFAULT_CACHE)

@@ -33,7 +33,7 @@ from nlptools.text.vocab import Vocab
 class BothDirections:
     """Scores texts, given as the numbers of their words: ids of the vocabulary, and further ones of words outside it.
 
-    The latter are scored as the unknown token, but read as they are spelled.
+    The latter are scored as the unknown token, but read by their spelling.
     """
 
     def __init__(self, model: Elmo, vocab: Vocab, eos: int, backend: Backend) -> None:
@@ -96,7 +96,7 @@ def total_of_both(
 class BidirectionalScorer:
     """Scores as `inference.language_model.TextLanguageModel` does; returned by `nlptools.load`.
 
-    The log-probability of a word is the mean of those of both directions, which also stand for themselves.
+    The log-probability of a word is the mean over both directions; totals also have each direction.
     """
 
     total_columns = BOTH_DIRECTIONS
@@ -115,7 +115,7 @@ class BidirectionalScorer:
         self.unknown = UnknownTokens(loaded.tokenizer, "the text")
         self.words_read = OpenWords(loaded.tokenizer, model.config.vocab_size)
         self.scores = BothDirections(self.backend.for_inference(model), self.vocab, loaded.eos, self.backend)
-        self._spelled = 0  # words outside the vocabulary whose spellings the model has
+        self._spelled = 0  # words outside the vocabulary that the model can already spell
 
     @classmethod
     def opened(cls, asked: Asked[Score], model: Opened[Elmo]) -> BidirectionalScorer:
@@ -149,7 +149,7 @@ class BidirectionalScorer:
         return out
 
     def words(self, lines: Sequence[str], settings: Score) -> list[WordScore]:
-        """Raises UsageError: surprisal is that of one direction."""
+        """Raises UsageError: surprisal is defined for one direction."""
         raise UsageError(
             f"--per word: {display(str(self.bundle.path))} is bidirectional", hint="--per token, --per line"
         )

@@ -1,7 +1,7 @@
 """Which of several choices a language model prefers, by likelihood, and how often it is right.
 
 Five ways to choose: by the sum of log-probabilities (`acc` of lm-evaluation-harness), by the mean per token (Brown et al.
-2020), per byte of a choice without white space around it, per character of a choice as it is given (`acc_norm`), and by the
+2020), per byte of a choice without white space around it, per character of the unchanged choice (`acc_norm`), and by the
 difference to the log-probability without the context (`acc_mutual_info`; Brown et al. 2020). Where several choices have the
 highest value, none is chosen: such a tie is never right.
 """
@@ -38,7 +38,7 @@ class Accuracy:
     ties: dict[str, int] = field(default_factory=dict)  # among the records with an answer
 
     def add(self, answer: int | None, best: Mapping[str, int | None]) -> None:
-        """Count a record, whose answer may be unknown."""
+        """Count a record; its answer may be unknown."""
         self.records += 1
         if answer is not None:
             self.answered += 1
@@ -121,7 +121,7 @@ class ChoiceScorer:
         self, record: Mapping[str, Any], choice: Choice, scores: list[Likelihood], alone: list[Likelihood] | None
     ) -> dict[str, Any]:
         """The keys of the record; "log_probability" (nats), "tokens", "bytes", "characters" and "greedy" of each choice;
-        "unconditional", its log-probability without the context, if that is asked for; and "best": the number of the choice
+        with that option "unconditional", its log-probability without the context; and "best": the number of the choice
         by each way to choose, None for a tie.
         """
         sums = [score.log_probability for score in scores]
@@ -174,7 +174,7 @@ class ChoiceScorer:
                 "delimiter": settings.target_delimiter,
                 "unconditional": settings.unconditional,
                 "bytes": "UTF-8, without white space around a choice",
-                "characters": "of a choice as it is given, as acc_norm of lm-evaluation-harness counts them",
+                "characters": "of a choice as given, as acc_norm of lm-evaluation-harness counts them",
                 "ties": "never right",
                 **model.backend.describe(),
             },

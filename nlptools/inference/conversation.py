@@ -25,7 +25,7 @@ class Conversation:
     ) -> None:
         """Args:
         template: makes a text of messages.
-        seed: of the whole conversation; every answer has random numbers of its own.
+        seed: of the whole conversation; every answer has its own random numbers.
         """
         self.model, self.template, self.seed = model, template, seed
         end = chat_templates.end_of_turn(template)  # special tokens in it end an answer by themselves

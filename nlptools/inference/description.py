@@ -155,7 +155,7 @@ def _task(config: dict[str, Any], training: dict[str, Any]) -> dict[str, dict[st
 
 
 def _tensors(path: Path) -> list[tuple[list[int], str]]:
-    """Shape and type of each tensor of a safetensors file, whose header is checked against its size."""
+    """Shape and type of each tensor of a safetensors file. Checks the header against the size of the file."""
     from safetensors import SafetensorError, safe_open
 
     try:

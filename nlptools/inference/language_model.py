@@ -1,6 +1,6 @@
 """A trained language model at work: score and generate text.
 
-The state behind `nlptools.load`: a bundle, and where to compute. Text goes in and comes out; ids stay inside.
+The methods take and return text, not ids.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class TextLanguageModel:
 
     @torch.inference_mode()
     def score_batch(self, lines: Sequence[str], settings: Score) -> list[LineScore]:
-        """The scores of lines that are computed together. With `settings.carry`, they continue those of the call before."""
+        """The scores of lines that are computed together. With `settings.carry`, they continue the previous call."""
         ids = self.tokenizer.encode_lines(lines, self.backend.threads)
         self.unknown.count(lines, ids)
         # in a stream, the end of text is context of the next line, whether it counts or not
@@ -183,7 +183,7 @@ class TextLanguageModel:
         return likelihoods.likelihoods(self.model, rows, self.backend, batch_tokens)
 
     def _pair_ids(self, context: list[int], whole: list[int]) -> tuple[list[int], list[int]]:
-        """The ids of a context, the start token included, and those of what follows it in the `whole`."""
+        """The ids of a context, including the start token, and of the rest of the `whole`."""
         start = [self.bundle.start]
         if not context and whole[:1] == start:
             return start, whole[1:]
@@ -227,12 +227,12 @@ class TextLanguageModel:
         }
 
     def _context(self, settings: Score) -> dict[str, Any]:
-        """The part of the protocol that says what the model knows of the text before a token."""
+        """The context of each token, for the protocol."""
         return {**scoring.describe_context(self.model.max_context, settings), **adaptation.describe(settings)}
 
     @torch.inference_mode()
     def measured(self, blocks: Iterable[LineBlock], settings: Score, measure: Measure) -> np.ndarray:
-        """(T,) or (T, K): what a measure returns for each token of a text that is scored as by `perplexity`."""
+        """(T,) or (T, K): the results of a measure for each token of a text, scored as by `perplexity`."""
         eos, document = self.bundle.eos, settings.document or self.bundle.document
         encoded = token_file.encode(blocks, self.unknown, eos, document, self.backend.threads)
         self._stream = None
@@ -280,9 +280,9 @@ class TextLanguageModel:
         on_text: OnText | None = None,
         ended: Callable[[int], bool] | None = None,
     ) -> list[list[Generated]]:
-        """The continuations for requests, each with options of its own; those with the same options are decoded together.
+        """The continuations for requests. Each has its own options; requests with the same options are decoded together.
 
-        A request with a seed of its own has the same continuations wherever it stands.
+        The continuations of a request with its own seed do not depend on its place.
 
         Args:
             numbers: of the requests, for seeding; None: they are numbered from `first`.
@@ -316,7 +316,7 @@ class TextLanguageModel:
         on_text: OnText | None = None,
         ended: Callable[[int], bool] | None = None,
     ) -> list[list[Generated]]:
-        """As `generate_batch` and `answer`, of prompts that are texts or tokens, whose numbers `on_text` and `ended` get."""
+        """As `generate_batch` and `answer`, for prompts that are texts or tokens; `on_text` and `ended` get their numbers."""
         ids = [self.prompts.read(prompt, settings) for prompt in prompts]
         echoed = self._pieces.of_prompts(
             prompts, list(map(self.prompts.encoded, prompts)), self.prompts.started, settings

@@ -93,7 +93,7 @@ def misfit(context: int, continuation: int, most: int | None, strict: bool) -> t
     scored, if so.
     """
     if not continuation:
-        return 0, "no token to score: the tokenizer has none for it behind this context"
+        return 0, "no token to score: the tokenizer has none for it after this context"
     if most is not None and continuation > most:
         return 0, f"{continuation} tokens, more than the context of the model, {most}"
     lost = 0 if most is None else max(0, context + continuation - most - 1)
@@ -104,11 +104,11 @@ def misfit(context: int, continuation: int, most: int | None, strict: bool) -> t
 
 
 def _batches(sizes: list[tuple[int, int, int]], batch_tokens: int, most: int | None) -> Iterator[list[int]]:
-    """Groups of contexts of similar size, the longest first, whose copies have at most `batch_tokens` with padding.
+    """Groups of contexts of similar size, the longest first; the copies of a group have at most `batch_tokens` with padding.
 
     Args:
         sizes: tokens of each context and of its longest continuation, and the number of its continuations.
-        most: the model's context, in which the longest continuation fits behind the longest context of its group.
+        most: the model's context, which holds the longest context of a group and its longest continuation.
     """
     group: list[int] = []
     length = new = copies = 0
@@ -162,7 +162,7 @@ def _target_scores(model: LanguageModel, hidden_ND: Tensor, targets_N: Tensor) -
 
 
 def _chosen(logits_NV: Tensor, rows: Tensor | None, targets: Tensor) -> Tensor:
-    """The columns of `_target_scores` for `targets`, each of a row of the logits: of those of `rows`, None: in order."""
+    """The columns of `_target_scores` for `targets`, each for a row of the logits: `rows`, None: in order."""
     total, best = log_sum_exp(logits_NV)[:, 0], logits_NV.argmax(-1)
     rows = torch.arange(len(logits_NV), device=logits_NV.device) if rows is None else rows
     return torch.stack([logits_NV[rows, targets] - total[rows], (best[rows] != targets).float()], 1)

@@ -46,7 +46,7 @@ class Source:
 
     Attributes:
         family: a key of `uses.TABLE`.
-        opened: its directories: one, those of an ensemble or of a mixture, none for word vectors.
+        opened: one directory; several for an ensemble or a mixture, none for word vectors.
         weights: of a saved mixture.
     """
 
@@ -84,7 +84,7 @@ def source(path: str | Path, *others: str | Path, use: Use[Any] | None = None, e
     """Open what is at some paths, each as in `load`.
 
     Args:
-        use: what it is opened for; several models are a mixture to score with, and an ensemble otherwise.
+        use: the purpose; several models are a mixture to score with, and an ensemble otherwise.
 
     Raises:
         InputError, BundleError: see `open_model`.
@@ -131,7 +131,7 @@ def _family(opened: Opened) -> str:
 
 
 def use_of(settings: Settings | None, several: bool = False) -> Use[Any] | None:
-    """The use that settings are for; None: that of the model's family. Several models generate."""
+    """The use of these settings; None: the default of the model's family. Several models generate."""
     match settings:
         case Score(masked=str()):
             return uses.MASKED
@@ -221,7 +221,7 @@ def load(
 
 
 def _for_scoring(found: Source, asked: Asked[Any], settings: Score) -> Asked[Any]:
-    """What is asked for, with the options of scoring that change the model. Raises UsageError for those that it does not have."""
+    """`asked` with the options of scoring that change the model. Raises UsageError for options that it does not have."""
     mixed = found.family in (uses.MIXTURE, uses.NGRAM_MIXTURE)
     for flag, value in (("--mix-weights", settings.mix_weights), ("--save", settings.save)):
         if value is not None and not mixed:

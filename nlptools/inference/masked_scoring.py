@@ -105,7 +105,7 @@ class MaskedScorer:
         return [words.scores(line, row, ids) for line, row, ids in zip(lines, details, rows, strict=True)]
 
     def perplexity(self, blocks: Iterable[LineBlock], settings: Score | None = None) -> dict[str, Any]:
-        """Pseudo-perplexities of a text whose lines are scored one by one, and the protocol."""
+        """Pseudo-perplexities of a text, scored line by line, and the protocol."""
         settings = settings or Score(per="total", masked="pll")
         total, counts = 0.0, TextCounts()
         for block in streams.windows(blocks, _LINES):

@@ -32,7 +32,7 @@ def convert(source: str, target: str, *, force: bool = False) -> None:
 
 
 def save(directory: Path, loaded: bundle.Bundle) -> None:
-    """Write the model directory of a bundle whose adapters were merged on loading; the manifest last."""
+    """Write the model directory of a bundle with adapters, which loading has merged; the manifest last."""
     weights = directories.weights_to_hf(loaded.arch, loaded.weights(), loaded.model.config)
     artifacts.save_tensors(directory / "model.safetensors", weights)
     config = peft.read_config(loaded.path)

@@ -83,7 +83,7 @@ class MixedLanguageModel(TextLanguageModel):
         """The place of the one neural part. Raises UsageError if there are several."""
         places = [place for place, neural in enumerate(self.mixture.neural_parts) if neural]
         if len(places) != 1:
-            raise UsageError("--cache goes with mixtures of one neural model with n-gram models")
+            raise UsageError("--cache requires a mixture of one neural model with n-gram models")
         return places[0]
 
 

@@ -1,4 +1,4 @@
-"""Mixtures of language models: their parts, their weights, and those of n-gram models at work. No PyTorch here."""
+"""Mixtures of n-gram models at work, and the weights of any mixture. No PyTorch here."""
 
 from __future__ import annotations
 

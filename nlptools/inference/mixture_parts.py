@@ -31,7 +31,7 @@ def ngrams_of(loaded: AnyBundle) -> bundle.Bundle[NGrams] | None:
 
 @dataclass(frozen=True)
 class Parts:
-    """The models of a mixture; the first one is the main model, whose tokens the mixture has."""
+    """The models of a mixture. The first is the main model; the mixture has its tokens."""
 
     bundles: tuple[AnyBundle, ...]
     alignments: tuple[TokenAlignment, ...]
@@ -43,7 +43,7 @@ class Parts:
         return [display(str(each.path)) for each in self.bundles]
 
     def describe(self, weights: Sequence[float]) -> dict[str, Any]:
-        """The part of the protocol that says what is mixed."""
+        """The models and weights, for the protocol."""
         models = [{"model": n, "weight": w} for n, w in zip(self.names, weights, strict=True)]
         rule = "of the first model; tokens that another one lacks share the probability of its unknown token"
         return {"mixture": models, "vocabulary": rule}

@@ -142,7 +142,9 @@ class NGramScorer:
         """Perplexities of a text, and the protocol: which tokens count, in which context, unknown words included."""
         settings = settings or Score(per="total")
         if not settings.eos:
-            raise UsageError("--no-eos with --per total does not go with n-gram models: their sentences have an end")
+            raise UsageError(
+                "--no-eos with --per total cannot be combined with n-gram models: their sentences have an end"
+            )
         document = settings.document or self.bundle.document
         total, counts = total_score(
             self.model,

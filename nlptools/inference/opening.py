@@ -1,4 +1,4 @@
-"""What a path holds: a model directory, a sentence-transformers directory, an ARPA file, a mixture or word vectors."""
+"""Opens a path: a model directory, a sentence-transformers directory, an ARPA file, a mixture or word vectors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Opened(Generic[M]):
 
     Attributes:
         path: the directory.
-        bundle: its model and tokenizer, on the CPU in float32; of a sentence-transformers directory, those of its encoder.
+        bundle: its model and tokenizer, on the CPU in float32; of a sentence-transformers directory, of its encoder.
         steps: pooling, dense layers, prompts of a sentence-transformers directory; None for other directories.
     """
 

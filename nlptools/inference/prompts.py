@@ -24,7 +24,7 @@ _DEFAULT = "plain"  # template of conversations
 
 @dataclass(frozen=True)
 class Solved:
-    """An example whose answer is known."""
+    """An example with its answer."""
 
     prompt: str
     completion: str
@@ -69,8 +69,8 @@ class PromptBuilder:
             return []
         if not self.template.answer:
             raise DataError(
-                f"the template {display(self.template.name)} has no field {self.settings.answer!r}, which the answers of"
-                " examples stand in",
+                f"the template {display(self.template.name)} has no field {self.settings.answer!r} for the answers of"
+                " examples",
                 hint="--answer names another field",
             )
         examples = [Solved(*self._texts(record, completion=True)) for record in self.read(path, labelled=True)]
@@ -95,7 +95,7 @@ class PromptBuilder:
         return record.place.error(f"no field {field!r}, which the template {name} needs: the fields are {names}", hint)
 
     def _drawn(self, query: str, record: Record, number: int) -> Sequence[Solved]:
-        """The examples of a record, the one of this number, whose own prompt is `query`."""
+        """The examples for record `number`, which has the prompt `query` itself."""
         shots = self.settings.shots
         if not shots:
             return self.examples
@@ -150,7 +150,7 @@ class PromptBuilder:
         return (self.settings.candidates or record.choices) if self.settings.json and self.template.answer else ()
 
     def _completion(self, record: Record, answer: str | None) -> str | None:
-        """What follows the prompt with this answer; None if there is none."""
+        """The text after the prompt for this answer; None without an answer."""
         if answer is None or not self.settings.json or not self.template.answer:
             return None
         fields = {**record.fields, self.settings.answer: answer}
@@ -161,7 +161,7 @@ class PromptBuilder:
         return self.separator.join([*before, *(example.prompt + example.completion for example in drawn), query])
 
     def _turns(self, query: str, drawn: Sequence[Solved]) -> list[dict[str, str]]:
-        """The messages up to the user's last one; the description stands in the first of the user."""
+        """The messages up to the user's last one; the description is in the first message of the user."""
         turns = [] if self.settings.system is None else [{"role": "system", "content": self.settings.system}]
         for example in drawn:
             turns.append({"role": "user", "content": example.prompt.strip()})
@@ -186,5 +186,5 @@ class PromptBuilder:
 
 
 def _reply(answer: str | None) -> list[dict[str, str]]:
-    """The last turn of a conversation whose answer is known."""
+    """The last turn of a conversation, if the answer is known."""
     return [] if answer is None else [{"role": "assistant", "content": answer.strip()}]

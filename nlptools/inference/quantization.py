@@ -1,4 +1,4 @@
-"""A language model with weights in 8 bits, and what they cost: the perplexity before and after."""
+"""Quantize a language model to 8 bits, and compare its perplexity before and after."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nlptools.inference.language_model import TextLanguageModel
 from nlptools.inference.perplexity import perplexity
 from nlptools.layers import quantized
 
-_MEASURED = 1000  # characters of the prompts whose perplexity is computed twice: a fraction of a second
+_MEASURED = 1000  # characters of the prompts for both perplexities: a fraction of a second
 
 
 def quantize(loaded: object) -> None:
@@ -33,7 +33,7 @@ def quantize(loaded: object) -> None:
 
 
 def quantize_and_measure(loaded: Any, prompts: Sequence[str]) -> None:
-    """As `quantize`; a note says which perplexity the beginning of the prompts has with the weights as they were, and now."""
+    """As `quantize`; notes the perplexity of the beginning of the prompts before and after."""
     texts = _beginning(prompts)
     measures = isinstance(loaded, TextLanguageModel) and bool(texts)
     before = _perplexity(loaded, texts) if measures else (0.0, 0)

@@ -62,7 +62,7 @@ def document_scores(
     Documents longer than the model's context are cut into windows that move on by `stride` tokens (0: by whole
     contexts); every token is scored once, with at least context - stride tokens before it (except near the beginning).
     The last window of a document ends with it and is moved back so that it is full.
-    Models with a state of their own carry it over whole documents. Returns None when `stop()` turned true.
+    Models with a state carry it over whole documents. Returns None when `stop()` turned true.
     """
     if model.streams:
         return _streamed_scores(model, documents, backend, start, stop, measure)
@@ -96,7 +96,7 @@ def _joined(pieces: list[np.ndarray]) -> np.ndarray:
 
 
 def _windows(documents: Sequence[Any], start: int, window: int, stride: int) -> list[Window]:
-    """Windows over all documents; those of one document are in order."""
+    """Windows over all documents, in the order of each document."""
     step = min(stride, window) if stride else window
     pieces = []
     for number, ids in enumerate(documents):
@@ -134,7 +134,7 @@ def _streamed_scores(
     stop: Stop | None,
     measure: Measure,
 ) -> list[np.ndarray] | None:
-    """The same for a model whose state is carried: documents of similar length side by side, window after window."""
+    """The same for a model with a carried state: documents of similar length side by side, window after window."""
     order = sorted(range(len(documents)), key=lambda i: -len(documents[i]))
     out: list[np.ndarray] = [np.zeros(0, np.float32)] * len(documents)
     for begin in range(0, len(order), 32):
@@ -160,7 +160,7 @@ def _streamed_scores(
 
 
 def describe_context(context: int | None, settings: Score) -> dict[str, Any]:
-    """The part of a protocol that says what a model with this context knows of the text before a token."""
+    """The context of each token under a model with this maximum context, for the protocol."""
     stride, last = None, None
     if context is not None and settings.one_stream:
         last = "ends with the text"
@@ -176,7 +176,7 @@ def describe_context(context: int | None, settings: Score) -> dict[str, Any]:
 
 
 class CarriedScores:
-    """Scores documents as one stream: each token given all tokens before it, those of earlier documents included.
+    """Scores documents as one stream: each token given all tokens before it, also from earlier documents.
 
     A model without a longest context carries its state from call to call. One with a longest context sees windows: the
     first holds a full context, and each further one ends `stride` tokens (0: half a context) after the one before. Which
@@ -278,7 +278,7 @@ def score_stream(
 ) -> tuple[float, TextCounts] | None:
     """(log-probability, counts) of a text given as chunks of ids in which `eos` ends each document.
 
-    Documents are scored one by one, each from the token `start` (None: `eos`); those of a chunk side by side, and ranks share
+    Documents are scored one by one, each from the token `start` (None: `eos`), all of a chunk together, and ranks share
     the work.
     With `carry` they are one stream, see `CarriedScores`, which every rank scores, and the first one's result counts. Without
     `score_ends`, the model does not read the ends of documents, and they do not count as tokens.

@@ -1,4 +1,4 @@
-"""Sources that are longer than an encoder-decoder reads: split into parts, whose outputs are joined."""
+"""Splits sources that are too long for an encoder-decoder into parts."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Translated:
     alignment: list[tuple[int, int]] | None = None  # (source token, output token), from 0
 
     def fields(self, logprobs: bool) -> dict[str, object]:
-        """The keys and values for JSON, with those of tokens if `logprobs`."""
+        """The keys and values for JSON; with `logprobs` also the tokens and their log-probabilities."""
         values: dict[str, object] = {"text": self.text, "finish": self.finish}
         if self.score is not None:
             values["score"] = self.score
@@ -103,9 +103,9 @@ class Translator:
         first: int = 0,
         prefixes: Sequence[str] | None = None,
     ) -> list[list[Translated]]:
-        """The outputs for some lines, those of like length decoded together; `first` is the number of the first line.
+        """The outputs for some lines; decodes lines of similar length together. `first` is the number of the first line.
 
-        `prefixes`: what each output begins with, in place of `options.prefix`. A line without tokens has empty outputs.
+        `prefixes`: the beginning of each output, instead of `options.prefix`. A line without tokens has empty outputs.
 
         Raises:
             DataError: a source or a prefix that the model cannot read; a source that is too long, with `settings.strict`.

@@ -38,7 +38,7 @@ def tune(model: Scores, read: Callable[[], Iterable[LineBlock]], settings: Score
         DataError: there is no text.
     """
     if model.mixed is None and not settings.cache:
-        raise UsageError("--tune goes with mixtures (--with, or a saved one) and with --cache")
+        raise UsageError("--tune requires a mixture (--with, or a saved one) or --cache")
     settings, counted = replace(settings, tune=None), model.unknown
     model.unknown = counted.fresh(f"the text {display(name)}")
     if settings.cache:

@@ -100,7 +100,7 @@ class Predicts(Protocol):
 
 @dataclass(frozen=True)
 class Use(Generic[U]):
-    """What a model is loaded for; `load` returns a `U`.
+    """A purpose to load a model for; `load` returns a `U`.
 
     Attributes:
         name: the command, with the option if one belongs to it.
@@ -121,7 +121,7 @@ CONTINUE: Use[TextLanguageModel] = Use("chat and serve", suggested=False)
 EMBED: Use[Embeds] = Use("embed")
 PREDICT: Use[Predicts] = Use("predict")
 
-# families besides those of the registry
+# families in addition to the registry
 MASKED_ENCODER = "masked encoder"  # an encoder with the head that predicts masked tokens
 FINE_TUNED = "fine-tuned encoder"  # an encoder with the head of a task
 SENTENCES = "sentence encoder"  # a sentence-transformers directory

@@ -1,10 +1,10 @@
 """Surprisal of words: from scores of tokens to scores of the words of the text.
 
-A word is what stands between white space. Its pieces are summed. Where the space before a word is a part of its first piece,
-the pieces of `cat` also begin `catalogue`, and that the word ends is paid for by the word after it. The correction of
+A word is a stretch of text between white space. Its pieces are summed. Where the space before a word is a part of its first
+piece, the pieces of `cat` also begin `catalogue`, and the next word pays for the end of the word. The correction of
 Pimentel & Meister 2024 (arXiv:2406.14561) and Oh & Schuler 2024 (arXiv:2406.10851) moves it: the probability of a word is
 multiplied by the probability that a new word or the end of the text follows, and divided by the same of the word before it.
-So the scores of the words of a line, and of its end, still sum to that of the line. The first word is divided by nothing.
+So the scores of the words of a line, and of its end, still sum to the score of the line. The first word is divided by nothing.
 Shapes: T tokens of a line, W words of it, V tokens of the vocabulary.
 """
 
@@ -35,7 +35,7 @@ class WordScore:
     """The words of a line.
 
     Attributes:
-        words: as they stand in the text.
+        words: unchanged from the text.
         surprisals: of each word, in nats: its negative log-probability, given all words before it.
         tokens: pieces of each word. A word without pieces (control characters only, or a part of the piece of the word
             before it) has 0 and the surprisal 0.
@@ -53,10 +53,10 @@ class WordScore:
 
 
 class Wanted(NamedTuple):
-    """What is to be known of each next-token distribution beside the log-probability of the token.
+    """Facts to compute about each next-token distribution, in addition to the log-probability of the token.
 
     Attributes:
-        begins: (V,) the tokens whose total log-probability is the column BOUNDARY; None: none.
+        begins: (V,) the tokens that the column BOUNDARY sums, as a log-probability; None: none.
         rank: 1 plus the number of tokens that are more probable (RANK).
         entropy: of the distribution (ENTROPY).
     """
@@ -78,7 +78,7 @@ class WordScorer:
         """
         Args:
             size: V of the model, which may have more tokens than the tokenizer.
-            eos: the end of the text; None: a masked model, whose probabilities see both sides and are not corrected.
+            eos: the end of the text; None: a masked model, which sees both sides and needs no correction.
         """
         self.tokenizer = tokenizer
         self.marks: WordMarks = word_marks(tokenizer)
@@ -90,7 +90,7 @@ class WordScorer:
         self.wanted = Wanted(begins, "rank" in settings.measures, "entropy" in settings.measures)
 
     def scores(self, line: str, details: Details, ids: Sequence[int] | NDArray[Any] = ()) -> WordScore:
-        """The words of a line, given the details (T or more, 4) of its tokens; after them, those of the end of the text.
+        """The words of a line, given the details (T or more, 4) of its tokens and of the end of the text.
 
         `ids` are the tokens, for the correction: white space that they do not show as such, as bytes of no-break spaces, moves
         nothing between two words.

@@ -14,7 +14,7 @@ from nlptools.serving.completion_answers import ChoiceStream, CompletionOutput, 
 
 
 class CompletionAnswer:
-    """The answer to the prompts of one request, each of which has the same number of choices."""
+    """The answer to the prompts of one request; each prompt has the same number of choices."""
 
     def __init__(self, model: str, asked: Sequence[CompletionRequest]) -> None:
         self.asked, self.chat = asked, asked[0].chat

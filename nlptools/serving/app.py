@@ -256,7 +256,7 @@ class _Api:
 
 
 class _Queue:
-    """What a worker's thread passes to an answer that is sent in pieces."""
+    """The parts of a streamed answer, from the thread of a worker."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -66,7 +66,7 @@ def finish_reason(output: CompletionOutput) -> str:
 
 
 def echoed(asked: CompletionRequest, prompt: Sequence[Piece]) -> str:
-    """The text of the prompt as it stands before its continuation."""
+    """The echoed text of the prompt."""
     if not asked.settings.echo or asked.chat:
         return ""
     return "".join(piece.text for piece in prompt) if prompt else asked.prompt
@@ -94,7 +94,7 @@ class ChoiceStream:
         self._written = 0  # characters of a completion
 
     def begin(self) -> dict[str, Any]:
-        """What comes before the answer: the role, or the prompt where it is to be echoed and has no log-probabilities."""
+        """The first chunk: the role, or the prompt if it is echoed without log-probabilities."""
         if self.asked.chat:
             return self._chunk({"delta": {"role": "assistant", "content": ""}})
         settings = self.asked.settings

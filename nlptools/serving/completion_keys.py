@@ -24,7 +24,7 @@ OPTIONS: Mapping[str, str] = {
     },
 }
 _READ = ("model", "logprobs", "top_logprobs", "seed", "response_format", "stream", "stream_options")
-# keys that say something about the client, or how the answer is to be computed, not what it is to be
+# keys about the client, or about how to compute the answer; they do not change it
 _WITHOUT_EFFECT = (
     *("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"),
     *("parallel_tool_calls", "prediction"),

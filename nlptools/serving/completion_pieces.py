@@ -60,5 +60,5 @@ def _token(token: Spelled, logprob: float | None) -> dict[str, Any]:
 
 
 def _finite(logprob: float) -> float:
-    """A log-probability as JSON can write it: what is impossible has OpenAI's -9999."""
+    """A log-probability for JSON, at least OpenAI's -9999."""
     return max(logprob, _IMPOSSIBLE)

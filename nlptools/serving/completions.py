@@ -1,7 +1,7 @@
-"""Requests for text as JSON objects, with options of their own, in the shape of OpenAI's API.
+"""Requests for text as JSON objects with options, in the shape of OpenAI's API.
 
-A request is an object with a text under "prompt", or a conversation under "messages", and perhaps options. It may stand
-under "body", beside "custom_id", as in a file for OpenAI's batch API.
+A request is an object with a text under "prompt", or a conversation under "messages", and perhaps options. In a file for
+OpenAI's batch API it is under "body", next to "custom_id".
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def requests(
     strict: bool = False,
     streams: bool = False,
 ) -> list[CompletionRequest]:
-    """The requests in a JSON object, one for each of its prompts; what it leaves out is as in `settings`.
+    """The requests in a JSON object, one for each of its prompts, with defaults from `settings`.
 
     Args:
         path, line: the place of the object, for messages.
@@ -180,7 +180,7 @@ def _conversation(messages: Any, render: Render | None) -> str:
 
 
 def _content(content: Any) -> Any:
-    """What a message says: parts that are text are joined. Raises UsageError for other parts."""
+    """The text of a message, joined from its parts. Raises UsageError for parts that are not text."""
     if not isinstance(content, list):
         return content
     for part in content:
@@ -234,7 +234,7 @@ def _value(key: str, value: Any) -> Any:
 
 
 def _log_probabilities(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that "logprobs" (true, or in completions a number) and "top_logprobs" stand for. Raises UsageError."""
+    """The options for "logprobs" (true, or in completions a number) and "top_logprobs". Raises UsageError."""
     wanted, key = body.get("logprobs"), "top_logprobs"
     top = body.get(key) or 0
     if isinstance(wanted, int) and not isinstance(wanted, bool):

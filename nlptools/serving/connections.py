@@ -19,7 +19,7 @@ from nlptools.serving.errors import error_object
 
 
 class Connection(H11Protocol):
-    """A connection whose requests take `limit` seconds at most.
+    """A connection with a limit of `limit` seconds per request.
 
     The head of a request that has not arrived by then is answered with status 408. The application answers late bodies; a
     client that has not read its answer `grace` seconds after the limit is left.
@@ -66,7 +66,7 @@ class Connection(H11Protocol):
         if self._request is None and not self.transport.is_closing() and self.conn.trailing_data[0]:
             self._refuse(408, f"no whole request within {self.limit:g} seconds")
             return
-        if self.transport.get_write_buffer_size():  # an answer that nobody reads: not even the system is to keep it
+        if self.transport.get_write_buffer_size():  # the client reads no answer: the system must not keep it either
             connection = self.transport.get_extra_info("socket")
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.transport.abort()

@@ -29,7 +29,7 @@ class JsonErrors:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
-        begun: Message | None = None  # the beginning of a plain answer, held back until its text is there
+        begun: Message | None = None  # the beginning of a plain answer, held back until its text arrives
 
         async def changed(message: Message) -> None:
             nonlocal begun

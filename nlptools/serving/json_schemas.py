@@ -1,4 +1,4 @@
-"""JSON schemas as regular expressions, which `--match` follows: what they match is valid under the schema.
+"""JSON schemas as regular expressions, for `--match`: each match is valid under the schema.
 
 The subset: objects with "properties" (those that are not "required" may be left out; others are never written) or with
 "additionalProperties" alone, arrays of "items", strings, numbers, integers in a range, booleans, null, "enum", "const",
@@ -17,7 +17,7 @@ from nlptools.errors import UsageError, shown
 from nlptools.formats.integer_ranges import integers
 
 _MOST = 20_000  # characters of an expression
-_DEPTH = 3  # of objects and arrays inside an object of which nothing is said
+_DEPTH = 3  # of objects and arrays inside an object without a schema
 _CHARACTER = r'(?:[^"\\\x00-\x1f]|\\["\\/bfnrt])'
 _STRING = f'"{_CHARACTER}*"'
 _INTEGER = "-?(?:0|[1-9][0-9]*)"
@@ -81,7 +81,7 @@ class _Writer:
     def value(self, schema: Any, place: str, inside: tuple[str, ...]) -> str:
         """The expression for a schema at a place, inside of some references."""
         if not isinstance(schema, dict) or not schema:
-            raise UsageError(f"{place}: expected a schema that says which values it allows, found {shown(str(schema))}")
+            raise UsageError(f"{place}: expected a schema that restricts its values, found {shown(str(schema))}")
         asked = {key: value for key, value in schema.items() if key not in _ANNOTATIONS}
         written = self._written(asked, place, inside)
         if len(written) > _MOST:  # at each place: references can make it grow exponentially
@@ -119,7 +119,7 @@ class _Writer:
         return write(asked, place, inside)
 
     def _kinds(self) -> dict[str, tuple[Sequence[str], Callable[[dict[str, Any], str, tuple[str, ...]], str]]]:
-        """Types: the keywords that go with them, and what writes their expression."""
+        """Types: their keywords, and the method that writes their expression."""
         numbers = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
         return {
             "object": (("properties", "required", "additionalProperties"), self._object),
@@ -268,7 +268,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def _literals(key: str, value: Any, asked: Mapping[str, Any], place: str) -> str:
-    """The values under "enum", or the one under "const"; those of another "type" are left out."""
+    """The values under "enum", or the one under "const", without values of another "type"."""
     values = value if key == "enum" else [value]
     kinds = asked.get("type")
     if isinstance(values, list) and kinds is not None:

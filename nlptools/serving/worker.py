@@ -29,8 +29,8 @@ class Job:
 
     Attributes:
         key: jobs with the same key may be computed in one batch.
-        item: what the batch function gets.
-        deadline: the time, by time.monotonic, after which nobody waits for it.
+        item: the argument of the batch function.
+        deadline: the time, by time.monotonic, after which the client has timed out.
         on_text: called in the worker's thread with parts of the result.
         left: set when the client has left.
     """

@@ -153,7 +153,7 @@ def test_cache_and_dynamic_evaluation(call: Run, models: Path) -> None:
         (("counts", "--with", "pairs", "--carry"), 2, "--carry: a mixture of n-gram models sees nothing"),
         (("lstm", "--mix-weights", ".5,.5"), 2, "--mix-weights requires a mixture"),
         (("lstm", "--save", "x"), 2, "--save requires a mixture"),
-        (("lstm", "--tune", "text"), 2, "--tune goes with mixtures"),
+        (("lstm", "--tune", "text"), 2, "--tune requires a mixture"),
         (
             ("lstm", "--with", "gpt", "--mix-weights", ".5,.3,.2"),
             2,
@@ -165,7 +165,7 @@ def test_cache_and_dynamic_evaluation(call: Run, models: Path) -> None:
             2,
             "--mix-weights cannot be combined with --tune",
         ),
-        (("lstm", "--with", "gpt", "--cache", "5"), 2, "--cache goes with mixtures of one neural model"),
+        (("lstm", "--with", "gpt", "--cache", "5"), 2, "--cache requires a mixture of one neural model"),
         (("lstm", "--with", "nowhere"), 66, "nowhere: no such model directory"),
         (("lstm", "--with", "gpt", "--tune", "nowhere"), 66, "nowhere: no such file"),
         (("lstm", "--with", "gpt", "--tune", "empty"), 65, "empty: no text for --tune"),

@@ -136,7 +136,7 @@ def prepare(lines: Sequence[str], cutting: Cutting, batch_tokens: int, threads: 
 
 
 def _add(prepared: PreparedLines, line: int, ids: list[int], prompt: int, cutting: Cutting) -> None:
-    """Add a piece with `ids`, whose first `prompt` ids belong to the prompt."""
+    """Add a piece with `ids`; the first `prompt` ids belong to the prompt."""
     begin = len(cutting.before)
     prepared.lines.append(line)
     prepared.own.append((begin + prompt, begin + len(ids)))

@@ -1,6 +1,6 @@
 """Vectors of words, and of lines, from an ELMo (Peters et al. 2018, arXiv:1802.05365).
 
-The words of a line are separated by white space, and each is read as it is spelled. The vector of a word alone is computed
+The words of a line are separated by white space, and the model reads the spelling of each. The vector of a word alone is computed
 once for all lines that are read together. Each line begins with a new state, so that its vectors do not depend on other
 lines. Departure, on request (`stateful`): bilm-tf and AllenNLP keep the state from text to text, so that the same text has
 other vectors later; here the state goes from each line to the next one, in both directions.
@@ -32,7 +32,7 @@ from nlptools.models.language.elmo import Elmo
 from nlptools.models.language.recurrent import RecurrentState
 from nlptools.text import byte_spelling
 
-_TYPES = 4096  # words whose vectors are computed together
+_TYPES = 4096  # words per batch
 _NOT_HERE = ("subword", "prompt", "long", "max_length")  # options of `embed` for models of tokens
 
 
@@ -54,9 +54,9 @@ class ElmoEmbedder:
         if settings.unit == "token":
             raise UsageError("--unit token: an ELMo reads words", hint="--unit word")
         if flags := changed(settings, _NOT_HERE):
-            raise UsageError(f"{flags[0]} does not go with an ELMo, which reads words of any number")
+            raise UsageError(f"{flags[0]} cannot be combined with an ELMo, which reads any number of whole words")
         if settings.pooling in ("cls", "model"):
-            raise UsageError(f"--pooling {settings.pooling} does not go with an ELMo")
+            raise UsageError(f"--pooling {settings.pooling} cannot be combined with an ELMo")
         self.bundle, self.backend = loaded, backend.for_model(loaded.model)
         self.model: Elmo = self.backend.for_inference(loaded.model)
         self.layers = SelectedLayers.of(settings.layers, self.model.config.num_hidden_layers + 1)

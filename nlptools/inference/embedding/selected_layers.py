@@ -1,4 +1,4 @@
-"""The layers of a model that `embed --layers` selects, and what they are combined to."""
+"""The layers that `embed --layers` selects, and their combination."""
 
 from __future__ import annotations
 

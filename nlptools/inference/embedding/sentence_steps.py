@@ -50,7 +50,7 @@ class SentenceSteps:
 
     Attributes:
         encoder: the folder of the transformer.
-        pooling: kinds of `layers.pooling.POOLINGS`, whose results are concatenated.
+        pooling: names in `layers.pooling.POOLINGS`; their results are concatenated.
         include_prompt: whether the tokens of the prompt are pooled too.
         dense: linear layers, in order.
         normalize: whether the vector is scaled to length 1.

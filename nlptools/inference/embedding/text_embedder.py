@@ -220,7 +220,7 @@ def of_task_decoder(asked: Asked[Embed], opened: Opened[WithHeads]) -> TextEmbed
 def _opened(asked: Asked[Embed], opened: Opened[Any], reader: LineReader) -> TextEmbedder:
     """Raises UsageError for options of an ELMo."""
     if asked.settings is not None and asked.settings.stateful:
-        raise UsageError("--stateful goes with an ELMo: other models begin each line anew")
+        raise UsageError("--stateful requires an ELMo: other models reset their state for each line")
     memory.expect_new_shapes()
     return TextEmbedder(opened.bundle, reader, opened.steps, Backend.detect(asked.compute), asked.settings)
 

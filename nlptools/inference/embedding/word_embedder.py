@@ -3,15 +3,15 @@
 tf-idf: the weight of a word is its inverse document frequency, ln((1 + N) / (1 + n)) + 1 for a word in n of N documents.
 sif: smooth inverse frequency (Arora et al. 2017, "A simple but tough-to-beat baseline for sentence embeddings"): a word of
 probability p has the weight a / (a + p), a = 1e-3, and the common component of all lines is removed: the projection onto
-their first principal component (of the vectors as they are, not centered).
+their first principal component (of the vectors without centering).
 
 Departures. The common component is computed from the lines in which words are counted (the first 100,000), not from the
 embedded lines: the vector of a line does not depend on the other lines. Without a file of counts, probabilities come from the
 counts in the file of vectors, or from the ranks of the words by Zipf's law, and the component is computed for lines of ten
 words drawn independently. tf-idf computes the weighted mean, not the sum.
 
-A word that is not in the file is looked up in other letter cases (all lower, all upper, capitalized), of which the most
-frequent is used; otherwise its vector is computed from n-grams if the file has them; otherwise the word is left out. Lines
+A word that is not in the file is looked up in other letter cases (all lower, all upper, capitalized), the most frequent
+first; otherwise its vector is computed from n-grams if the file has them; otherwise the word is left out. Lines
 without any known word have zero vectors.
 
 Shapes: N lines, D dimensions, R rows of words that have occurred so far.
@@ -118,7 +118,7 @@ def check(settings: Embed, words: EmbedWords) -> None:
 
 
 def count(path: str, tokenizer: Tokenizer, errors: str = "strict") -> WordCounts:
-    """Count the words of a text whose lines are documents; memory grows with its vocabulary. Raises DataError."""
+    """Count the words of a text with a document per line; memory grows with its vocabulary. Raises DataError."""
     words, lines, total = Counter[str](), Counter[str](), 0
     for block in streams.blocks(path, errors):
         found = tokenizer.tokens_lines(block.lines)
@@ -202,8 +202,8 @@ class WordEmbedder:
 
         Args:
             counts: counts of words; None: the counts in the file of vectors, or Zipf's law.
-            text: blocks of the lines in which `counts` were counted; without `counts`, random lines are assumed, whose words
-                are drawn by their probabilities.
+            text: blocks of the lines in which `counts` were counted; without `counts`, random lines are assumed, with
+                words drawn by their probabilities.
         """
         self._common, self._by_weight = None, False
         if counts is not None:

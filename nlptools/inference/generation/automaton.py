@@ -21,7 +21,7 @@ from nlptools.inference.generation.budget import Budget
 from nlptools.inference.generation.machine import Alphabet, Machine
 
 DEAD, _UNKNOWN = 0, -1  # states: one that no match begins with, and one that is not computed yet
-_MOST_TABLES = 512  # states whose tokens are remembered
+_MOST_TABLES = 512  # states with remembered tokens
 _MOST_AUTOMATA = 4  # that are kept for the next texts with the same constraints
 FAR = 1 << 30
 
@@ -133,7 +133,7 @@ class TextAutomaton:
 
 
 class Trie:
-    """What the tokens of a vocabulary add to a text, as a trie of bytes.
+    """The bytes that the tokens of a vocabulary add to a text, as a trie.
 
     Args:
         pieces: the bytes of each token; tokens without any are never matched.
@@ -155,7 +155,7 @@ class TokenAutomaton:
     """An automaton over the tokens of a vocabulary."""
 
     def __init__(self, text: TextAutomaton, trie: Trie, stop: Callable[[], bool] | None = None) -> None:
-        """`stop`: whether nobody waits for an answer any more; a search for the end of a text then raises TimeoutError."""
+        """`stop`: whether the client has left; a search for the end of a text then raises TimeoutError."""
         self.text, self.trie, self.stop = text, trie, stop
         self._tables: dict[int, np.ndarray] = {}
         self._distances: dict[int, int] = {}  # the fewest tokens from each state, unless the vocabulary has all bytes

@@ -1,4 +1,4 @@
-"""What the automata of a request may take: states and work are counted, because a short expression can need any number."""
+"""A bound on the automata of a request: a short expression can need any number of states and steps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MOST_WORK = 1_000_000  # steps, about a second
 
 
 class Budget:
-    """What the automata of one request may take."""
+    """The remaining steps of the automata of one request."""
 
     def __init__(self) -> None:
         self.left = _MOST_WORK

@@ -80,7 +80,7 @@ def utf8_length(ranges: Ranges) -> int:
 
 
 def beginning_with(part: bytes) -> Ranges:
-    """The characters whose bytes in UTF-8, more than those of `part`, begin with it; `part` begins some character."""
+    """The characters that begin with the bytes `part` in UTF-8 and have more bytes; `part` begins some character."""
     first = part[0]
     length = 2 if first < 0xE0 else 3 if first < 0xF0 else 4
     code = first & (0xFF >> (length + 1))

@@ -42,7 +42,7 @@ def bans(
         forbidden: tokens that are never chosen: unknown, padding, ...
         prefixes: the tokens that the output of each input has to begin with.
         ends: further end tokens.
-        constraint: what the text as a whole may be, see `matching`.
+        constraint: on the whole text, see `matching`.
     """
     out: list[Ban] = []
     if ends:
@@ -143,7 +143,7 @@ def penalized(
 
 
 def penalize(logits: Tensor, seen: Sequence[Sequence[int]], penalty: float) -> Tensor:
-    """A copy of `logits` with those of tokens already seen divided by `penalty` if positive, multiplied if negative.
+    """A copy of `logits` that divides positive logits of seen tokens by `penalty`, and multiplies negative ones.
 
     Keskar et al. 2019 (arXiv:1909.05858).
     """
@@ -156,7 +156,7 @@ def penalize(logits: Tensor, seen: Sequence[Sequence[int]], penalty: float) -> T
 
 
 def penalize_counts(logits: Tensor, new: Sequence[Sequence[int]], presence: float, frequency: float) -> Tensor:
-    """A copy of `logits`, those of a token that comes c > 0 times in `new` less by `presence + c * frequency`.
+    """A copy of `logits` that subtracts `presence + c * frequency` from each token that occurs c > 0 times in `new`.
 
     The penalties of OpenAI's API.
     """

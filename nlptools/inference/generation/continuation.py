@@ -21,7 +21,7 @@ _ROOM = 16  # initial capacity of decoder states in target tokens; it grows on d
 
 @dataclass
 class Continuation:
-    """New tokens after a prompt, without the end-of-text token; `logprobs` includes that of the end-of-text token."""
+    """New tokens after a prompt, without the end-of-text token; `logprobs` includes the end-of-text token."""
 
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)  # natural logs, under the model before any filter
@@ -50,7 +50,7 @@ class Opening:
 
 @dataclass(frozen=True)
 class SlidingWindow:
-    """What a language model sees of rows, prompt and new tokens: the whole row while it fits in the context.
+    """The part of each row (prompt and new tokens) that a language model sees: the whole row while it fits in the context.
 
     A row that outgrows the context is read again from its last half context on, each time that its window is full. The window
     depends on the number of the row's tokens alone.
@@ -94,7 +94,7 @@ class SlidingWindow:
 def readable(model: LanguageModel, settings: Generate) -> int | None:
     """The most tokens of a row that a language model can read before the next one is chosen; None: no limit.
 
-    Contrastive search reads the candidates, too.
+    Contrastive search also reads the candidates.
     """
     context = model.max_context
     return context if context is None or settings.contrastive is None else max(1, context - 1)
@@ -155,7 +155,7 @@ def read_sources(
     prefixes: list[list[int]] | None = None,
     keeps_attention: bool = False,
 ) -> Opening:
-    """An encoder-decoder's state after sources, to each of which the end token is added, and after its start token."""
+    """An encoder-decoder's state after its start token, for sources with the end token added."""
     ids, mask = padded([[*source, eos] for source in sources], model.start_token)
     room = settings.max_new_tokens
     limits = [max(len(source) + 50, settings.min_new_tokens) if room is None else room for source in sources]

@@ -1,4 +1,4 @@
-"""Contrastive search: likely tokens whose hidden states differ from the states of all tokens before them.
+"""Contrastive search: prefers likely tokens with hidden states that differ from the states of all tokens before them.
 
 Su et al. 2022, "A contrastive framework for neural text generation" (arXiv:2202.06417), equation 5. Of the k likeliest tokens v
 (`--top-k`), the one with the highest (1 - alpha) p(v | x) - alpha max_j cos(h_v, h_j) is next, where h_v is the last hidden state
@@ -69,7 +69,7 @@ class HiddenHistory:
 
 
 class ContrastiveSearch(Samples):
-    """`Samples` whose next tokens are chosen by contrastive search. Each row has one sample.
+    """`Samples` that choose the next tokens by contrastive search. Each row has one sample.
 
     Raises:
         UsageError: the model has no hidden states that could be compared.

@@ -151,7 +151,7 @@ def _best(samples: list[Continuation], settings: Generate) -> list[list[Continua
 
 
 def best(drawn: list[Continuation], count: int) -> list[Continuation]:
-    """The `count` samples with the highest mean log-probability of a token, best first; all of them as they are, if no more
+    """The `count` samples with the highest mean log-probability of a token, best first; all, unsorted, if no more
     were drawn.
     """
     if len(drawn) == count:

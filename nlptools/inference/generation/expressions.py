@@ -1,7 +1,7 @@
 """Regular expressions in Python's syntax as trees.
 
 What an automaton cannot follow is refused by its name, and so is what Python reads in another way than other programs do:
-POSIX classes and set operators. `\\w`, `\\d` and `\\s` are those of ASCII. Anchors at the two ends of an expression change
+POSIX classes and set operators. `\\w`, `\\d` and `\\s` match ASCII only. Anchors at the two ends of an expression change
 nothing, since a text matches as a whole.
 """
 
@@ -64,7 +64,7 @@ class Repeat:
 
 @dataclass(frozen=True)
 class Ahead:
-    """What follows begins like `part`, or does not."""
+    """A lookahead: the rest begins like `part`, or does not."""
 
     part: Tree
     negated: bool
@@ -180,7 +180,7 @@ class _Parser:
         self._add(Characters(character_sets.both(ranges, character_sets.EVERY)))
 
     def _cased(self, ranges: Ranges) -> Ranges:
-        """The characters of a set, in both cases if the flag says so."""
+        """The characters of a set; with the flag `i` in both cases."""
         if not self.groups[-1].flags.any_case:
             return ranges
         self.budget.spend(character_sets.number_of_cased(ranges))
@@ -212,7 +212,7 @@ class _Parser:
         self.repeats = False
 
     def _flags(self, flags: _Flags) -> _Flags | None:
-        """The flags of a group `(?i-s:...)`; None after `(?i)`, which are those of the whole expression."""
+        """The flags of a group `(?i-s:...)`; None after `(?i)`, which sets flags of the whole expression."""
         for begin, name in (
             ("<=", "a lookbehind"),
             ("<!", "a lookbehind"),
@@ -237,7 +237,7 @@ class _Parser:
             self.place = found.end()
             return changed
         if self.text.rfind("(", 0, self.place) or off:
-            raise self._wrong("flags of the whole expression do not stand at its beginning")
+            raise self._wrong("flags of the whole expression must be at its beginning")
         self.place = found.end()
         self.groups[-1].flags = changed
         return None
@@ -269,7 +269,7 @@ class _Parser:
         return True
 
     def _set(self) -> Ranges:
-        """The characters of a set, whose opening bracket has been read."""
+        """The characters of a set, after its opening bracket."""
         if posix := _BARE_POSIX.match(self.text, self.place):
             raise self._unsupported(f"the POSIX class [{posix[0]}")
         negated = self._take("^")
@@ -305,7 +305,7 @@ class _Parser:
         return ((ends[0], ends[1]),)
 
     def _escaped(self, in_set: bool) -> Ranges:
-        """The characters of an escape, whose backslash has been read."""
+        """The characters of an escape, after its backslash."""
         name = self.text[self.place : self.place + 1]
         if not name:
             raise self._wrong("a backslash is the last character")
@@ -344,7 +344,7 @@ class _Parser:
 
 
 def _without_anchors(tree: Tree, first: bool, last: bool) -> Tree:
-    """A tree without the anchors at its ends. `first`, `last`: whether it stands at the beginning, the end of the text."""
+    """A tree without the anchors at its ends. `first`, `last`: whether it is at the beginning or the end of the text."""
     if isinstance(tree, Anchor):
         if not (first if tree.name in ("^", r"\A") else last):
             raise UsageError(f"--match: the anchor {tree.name} is not supported inside an expression, only at its ends")

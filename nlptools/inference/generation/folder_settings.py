@@ -1,7 +1,7 @@
 """Settings in a model's generation_config.json, which are not applied: a note names those that would change the text.
 
 The end tokens in it are read (`text_boundaries.end_tokens`). What only concerns the speed or the form of an answer in other
-programs, and what is off, is not worth a note.
+programs, and a setting that is off, need no note.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _differs(key: str, value: Any, settings: Generate, default: Generate, effect
 
 
 def _is_usual(key: str, value: Any, loaded: Bundle[object]) -> bool:
-    """Whether it is what is written beside every encoder-decoder: padding is never chosen, and a length."""
+    """Whether it is a default in directories of encoder-decoders: no padding in the output, and a length."""
     if loaded.target_tokenizer is None:
         return False
     return (key == "max_length" and value == 512) or (

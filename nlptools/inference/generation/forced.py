@@ -16,7 +16,7 @@ from nlptools.compute.backend import Backend
 from nlptools.inference.generation.continuation import padded
 from nlptools.models.contract import EncoderDecoder
 
-_ROWS = 512  # positions whose logits are held at a time
+_ROWS = 512  # positions per block of logits
 
 Ids = Sequence[int] | np.ndarray
 Pair = tuple[Ids, Ids]  # source and target, without end tokens

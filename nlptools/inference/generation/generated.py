@@ -17,7 +17,7 @@ from nlptools.inference.line_score import token_name
 
 @dataclass(frozen=True)
 class Generated:
-    """A continuation as text; it continues the prompt as it is, with the space between them."""
+    """A continuation as text; it follows the unchanged prompt, and begins with the space between them."""
 
     text: str
     finish: str  # length, eos, stop
@@ -26,12 +26,12 @@ class Generated:
     usage: tuple[int, int] = (0, 0)  # tokens of the prompt, and new ones
     # only with `Generate.top_logprobs`: the likeliest tokens at each place, and their log-probabilities
     top: list[dict[str, float]] = field(default_factory=list)
-    # only with `Generate.logprobs`: the tokens as parts of the text; those of the prompt with `Generate.echo`, too
+    # only with `Generate.logprobs`: the tokens as parts of the text; with `Generate.echo` also the tokens of the prompt
     pieces: list[Piece] = field(default_factory=list)
     prompt: list[Piece] = field(default_factory=list)
 
     def fields(self, logprobs: bool) -> dict[str, object]:
-        """The keys and values for JSON, with those of tokens if `logprobs`."""
+        """The keys and values for JSON; with `logprobs` also the tokens and their log-probabilities."""
         values: dict[str, object] = {"text": self.text, "finish": self.finish}
         if logprobs:
             values |= {"tokens": self.tokens, "logprobs": self.logprobs}

@@ -133,7 +133,7 @@ def intersection(machines: Sequence[Machine], budget: Budget) -> Machine:
 
 
 class _Search:
-    """The search for some texts at once (Aho and Corasick 1975): a trie, whose nodes know where to go on after a mismatch."""
+    """The search for some texts at once (Aho and Corasick 1975): a trie with a failure link at each node."""
 
     def __init__(self, texts: Iterable[str], alphabet: Alphabet, budget: Budget) -> None:
         self.steps: list[dict[int, int]] = [{}]
@@ -221,7 +221,7 @@ class _Net:
         return begin
 
     def _ahead(self, tree: Ahead, end: int) -> int:
-        """What leads from `end` to the end of the text, of which only what begins like the tree, or does not, is kept."""
+        """The paths from `end` to the end of the text that begin like the tree, or do not."""
         if self._loops:
             raise UsageError("--match: a lookahead inside a repetition without a limit is not supported")
         rest = self.machine(end, self.end)

@@ -17,7 +17,7 @@ from nlptools.inference.generation.continuation import Continuation
 from nlptools.text.token_bytes import keeps_first_space, token_bytes
 from nlptools.text.tokenizer import Tokenizer
 
-_MOST_REMEMBERED = 100_000  # rows whose state is remembered
+_MOST_REMEMBERED = 100_000  # rows with a remembered state
 
 
 class Spelling:
@@ -28,7 +28,7 @@ class Spelling:
         pieces = token_bytes(tokenizer)
         if pieces is None:
             raise UsageError(
-                f"--match, --force-words and --ban-words need tokens that are pieces of the text; those of the tokenizer"
+                f"--match, --force-words and --ban-words need tokens that are pieces of the text; the tokens of"
                 f" '{tokenizer.kind}' depend on their neighbours"
             )
         self.trie = Trie(pieces)
@@ -46,7 +46,7 @@ class TextConstraint:
     Args:
         at_start: whether the text begins with the continuation of each input, so that a first space is dropped.
         limits: the most new tokens of each input.
-        ended: whether nobody waits for the texts of an input any more; where this is so for all, a long search raises
+        ended: whether the client of an input has left; if all have left, a long search raises
             TimeoutError.
     """
 

@@ -1,4 +1,4 @@
-"""The tokens of prompts, and those of their continuations, as pieces of the text, with log-probabilities."""
+"""The tokens of prompts and continuations as pieces of the text, with log-probabilities."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class PieceSpeller:
         started: Callable[[list[int]], list[int]],
         settings: Generate,
     ) -> list[list[Piece]]:
-        """The pieces of each prompt, if they are to stand before its continuations with their log-probabilities; else none.
+        """The pieces of each prompt if the settings echo prompts with log-probabilities; else none.
 
         Args:
             prompts: texts, or tokens that are given as such.
@@ -73,7 +73,7 @@ class PieceSpeller:
         return [list(self._scored(*each)) for each in zip(ids, texts, scores, strict=True)]
 
     def _scored(self, ids: Sequence[int], texts: Sequence[str], values: list[list[float]]) -> Iterator[Piece]:
-        """The pieces of one prompt; `values` has no row for a first token that nothing stands before."""
+        """The pieces of one prompt; `values` has no row for a first token without context."""
         if len(values) < len(ids):
             yield Piece(texts[0], self._spelled(ids[0]), None)
             ids, texts = ids[1:], texts[1:]
@@ -129,7 +129,7 @@ class PieceSpeller:
             return Spelled(id, Spelled(id, "", data).escaped, data)
 
     def _data(self, id: int) -> bytes:
-        """What a token adds to a text."""
+        """The bytes that a token adds to a text."""
         if self.spellings is not None:
             return self.spellings[id] if id < len(self.spellings) else b""
         return self.tokenizer.decode([id]).encode("utf-8", "replace") if id < len(self.vocab) else b""
@@ -155,7 +155,7 @@ class PieceSpeller:
 
 
 class _Best:
-    """A `Measure`: the log-probability of the target, then those of the `count` likeliest tokens, then these tokens."""
+    """A `Measure`: the log-probability of the target, the log-probabilities of the `count` likeliest tokens, and these tokens."""
 
     def __init__(self, count: int) -> None:
         self.count = count

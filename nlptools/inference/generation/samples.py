@@ -1,8 +1,8 @@
-"""Greedy search and sampling in a batch whose finished rows make room for waiting inputs.
+"""Greedy search and sampling in a batch: finished rows make room for waiting inputs.
 
 Each row has its own random generator, so its continuation does not depend on the other rows. Rows leave the batch when some
 of them have finished, because that copies the state of the others; inputs are read in groups of like length, and their
-states join that of the batch. Shapes: B rows of the batch, N rows that have not finished, V vocabulary.
+states join the state of the batch. Shapes: B rows of the batch, N rows that have not finished, V vocabulary.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class Samples:
         return len(out.ids) < self.limits[row // self.settings.drawn]
 
     def _leave_windows(self, window: SlidingWindow | None) -> dict[int, list[int]]:
-        """The rows whose window moves on now, which leave the batch, and what they see then."""
+        """Remove the rows with a full window from the batch; returns their new windows."""
         moved: dict[int, list[int]] = {}
         for place in list(self.live) if window is not None else ():
             row = self.rows[place]
@@ -232,7 +232,7 @@ class Samples:
 
 
 def _alike(keys: list[int], rows: Any) -> Iterator[list[int]]:
-    """The keys in groups whose rows are of like length, the longest first."""
+    """The keys in groups with rows of similar length, the longest first."""
     order, begin = sorted(keys, key=lambda k: -len(rows[k])), 0
     for end in range(1, len(order) + 1):
         if end == len(order) or len(rows[order[end]]) < _LIKE * len(rows[order[begin]]):

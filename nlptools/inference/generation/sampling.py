@@ -52,9 +52,9 @@ def _near_the_highest(logits: Tensor, sigmas: float) -> Tensor:
 
 
 def _typical(logits: Tensor, mass: float) -> Tensor:
-    """The logits (B, V), those of tokens outside the locally typical set set to -inf.
+    """The logits (B, V), -inf for tokens outside the locally typical set.
 
-    The set: the tokens whose surprisal is nearest to the entropy, until they have `mass` together, at least one. Meister et
+    The set holds the tokens with the surprisal nearest to the entropy, until they sum to `mass`, and at least one. Meister et
     al. 2023, "Locally typical sampling" (arXiv:2202.00666).
     """
     logprobs = torch.log_softmax(logits, -1)

@@ -10,7 +10,7 @@ from nlptools.inference.generation.continuation import Continuation
 
 @dataclass(frozen=True)
 class Growth:
-    """What is passed on of a growing text.
+    """New text and tokens of a growing text.
 
     Attributes:
         text: more of it.
@@ -35,8 +35,8 @@ class TextWatch:
     Args:
         text_of: the text of the new tokens of a row.
         stops: the stop texts.
-        on_growth: called with the text of a row as it grows, piece by piece; None: nobody waits for it.
-        ended: whether a row is to end where it is, because nobody waits for the rest.
+        on_growth: called with the text of a row as it grows, piece by piece; None: not called.
+        ended: whether a row must stop, because its client has left.
         by_tokens: pass on whole tokens only.
     """
 
@@ -87,7 +87,7 @@ class TextWatch:
 
 
 def token_ends(ends: Sequence[int], end: int, whole: bool = True) -> list[int]:
-    """Where each token ends in a text, of which the first `end` characters are kept.
+    """The end of each token in a text that keeps its first `end` characters.
 
     Args:
         ends: where each token ends in the text up to it, without the replacement of an unfinished character.

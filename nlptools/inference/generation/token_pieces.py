@@ -31,8 +31,8 @@ class Piece:
     """A token at its place in a text.
 
     Attributes:
-        text: what it adds to the text; "" for a part of a character that is not the last one, and at the end of a text.
-        logprob: its log-probability in nats; None for the first token of a text, where no other token stands before it.
+        text: its part of the text; "" for a part of a character that is not the last one, and at the end of a text.
+        logprob: its log-probability in nats; None for the first token of a text if it has no context.
         top: the most likely tokens at its place and their log-probabilities, if they are asked for.
         ends: whether it is the end of the text.
     """

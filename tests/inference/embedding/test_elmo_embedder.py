@@ -98,9 +98,9 @@ def test_long_words_are_cut_with_a_count(path: Path, capsys: pytest.CaptureFixtu
         ({"unit": "token"}, "an ELMo reads words"),
         ({"unit": "word", "layers": "3"}, "no such layers"),
         ({"unit": "word", "layers": "mix"}, "expected mix:FILE"),
-        ({"unit": "word", "subword": "first"}, "--subword does not go with an ELMo"),
+        ({"unit": "word", "subword": "first"}, "--subword cannot be combined with an ELMo"),
         ({"truncate_dim": 65}, "the vectors have 64 dimensions"),
-        ({"pooling": "cls"}, "--pooling cls does not go with an ELMo"),
+        ({"pooling": "cls"}, "--pooling cls cannot be combined with an ELMo"),
     ],
 )
 def test_settings_of_other_models_are_refused(path: Path, settings: dict[str, Any], message: str) -> None:
