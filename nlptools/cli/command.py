@@ -49,8 +49,8 @@ class Command(click.Command):
         """The arguments that choose each variant, and its settings classes."""
         if self.variants is None:
             return {(): self.groups}
-        option, values = f"--{self.variants.option}", self.variants.classes()
-        return {(option, value): (*self.variants.groups(value), Common) for value in values}
+        variants = self.variants
+        return {variants.arguments(value): (*variants.groups(value), Common) for value in variants.classes()}
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """See click."""
@@ -75,7 +75,7 @@ class Command(click.Command):
         value = next((field.default for field in dataclasses.fields(group) if not field.init), None)
         values = {name: preset.get(variants.option, known[0]) for name, preset in self.presets.items()}
         for option in options:
-            if option.name == variants.option:
+            if option.name == variants.option and not option.required:
                 option.type, option.default = click.Choice(known), known[0]
             elif option.name == "preset":
                 fitting = [name for name, other in values.items() if value in (None, other)]
@@ -106,6 +106,8 @@ class Command(click.Command):
         def given(name: str) -> str:
             """The text of an option on the command line, in the environment or in the configuration file."""
             option = next((option for option in self.params if option.name == name), None)
+            if option is None and name in own:
+                option = click_options.of_field(own[name], str(self.name))
             if option is None:
                 return ""
             positions = earlier_names.options_among(args, self._valued(ctx))
@@ -116,15 +118,17 @@ class Command(click.Command):
                     value = text if equals else "".join(args[i + 1 : i + 2])
             return str(value or table.get(name, ""))
 
+        own = {field.name: field for _, fields in variants.own_fields(*self.groups) for field in fields}
         table: Mapping[str, Any] = {}
         if config := given("config"):
             table = config_files.read_table(config, ctx)
         known, name = variants.classes(), variants.option
         preset = self.presets.get(given("preset"), {})
         implied = given(name) or str(preset.get(name, "")) or variants.implied(given)
-        if implied in known:
-            ctx.meta["nlptools.chosen"], ctx.meta["nlptools.implied"] = implied, {name: implied}
-        groups = variants.groups(implied if implied in known else next(iter(known)))
+        chosen = variants.variant(implied, given)
+        if chosen in known:
+            ctx.meta["nlptools.chosen"], ctx.meta["nlptools.implied"] = chosen, {name: implied}
+        groups = variants.groups(chosen if chosen in known else next(iter(known)))
         ctx.meta["nlptools.groups"] = (*groups, Common)
         ctx.meta["nlptools.params"] = self.parameters(*groups, Common)
         fields = {field.name for group in groups for field in dataclasses.fields(group)}
@@ -231,7 +235,7 @@ class Command(click.Command):
         first, *others = self.option_groups(ctx)
         variants = []
         if self.variants is not None:
-            for values, fields in self.variants.own_fields(self.groups[0]):
+            for values, fields in self.variants.own_fields(*self.groups):
                 title = f"Options of --{self.variants.option} {', '.join(values)}"
                 context = {field.name: field for field in fields}
                 variants.append((title, [click_options.of_field(f, str(self.name)) for f in context.values()]))

@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from typing import Any, TypeVar
+
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import inputs_argument, invocation
+from nlptools.cli.task_variants import TaskVariants
 from nlptools.configs import Common, Compute
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
-from nlptools.configs.tasks.table import check_options
-from nlptools.configs.tasks.words import Scratch
+from nlptools.configs.tasks import readers
+from nlptools.configs.tasks.files import ExampleFiles
+from nlptools.configs.tasks.shared import TaskOptions
+from nlptools.configs.tasks.words import Scratch, WordOptions
 from nlptools.configs.text_classifiers import PRESETS
 from nlptools.configs.word_taggers import FEATURES_PRESETS
 from nlptools.configs.word_taggers import PRESETS as TAG_PRESETS
 
+Whole = TypeVar("Whole")
+
 
 @make_command(
     "finetune",
-    Finetune,
-    Scratch,
-    Files,
+    TaskOptions,
     FinetuneTraining,
     Compute,
     presets={**PRESETS, **TAG_PRESETS, **FEATURES_PRESETS},
     preset_options=("task", "scratch", "features"),
+    variants=TaskVariants("task", "Tasks", lambda: dict.fromkeys(readers.variants(), "")),
     opens_models=True,
     exit_codes=(0, 2, 3, 65, 66, 69, 73, 74, 75, 78),
 )
 @inputs_argument
 def command(
     inputs: tuple[str, ...],
-    finetune: Finetune,
-    scratch: Scratch,
-    files: Files,
-    finetunetraining: FinetuneTraining,
+    options: TaskOptions,
+    training: FinetuneTraining,
     compute: Compute,
     common: Common,
+    files: ExampleFiles | None = None,
+    words: WordOptions | None = None,
 ) -> None:
     """Train a model for a task: labels, tags, answers, choices, instructions, rewards, preferences.
 
@@ -43,21 +50,19 @@ def command(
     weights.
     """
     # report wrong options before torch is loaded
-    finetune.check()
-    if finetune.scratch is not None:
-        scratch.check(finetune.scratch)
-        check_options(finetune.task, scratch)
-    finetunetraining.check()
-    from nlptools.training.finetuning.finetune import finetune as train
+    settings, scratch = _whole(Finetune, options), _whole(Scratch, words)
+    settings.check()
+    if settings.scratch is not None:
+        scratch.check(settings.scratch)
+    training.check()
+    from nlptools.training.finetuning.finetune import finetune
 
-    record = invocation()
-    train(
-        inputs,
-        finetune,
-        finetunetraining,
-        compute,
-        files,
-        scratch,
-        encoding_errors=common.encoding_errors,
-        invocation=record,
+    errors, record = common.encoding_errors, invocation()
+    finetune(
+        inputs, settings, training, compute, _whole(Files, files), scratch, encoding_errors=errors, invocation=record
     )
+
+
+def _whole(whole: type[Whole], part: Any) -> Whole:
+    """The settings of all tasks, with the values of those that a task has; None: none."""
+    return whole(**{field.name: getattr(part, field.name) for field in fields(part)} if part is not None else {})

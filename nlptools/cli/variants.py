@@ -39,9 +39,18 @@ class Variants:
 
     def summaries(self) -> list[tuple[str, str]]:
         """Each value with a line about it."""
-        return [(value, (self.groups(value)[0].__doc__ or "").strip() + ".") for value in self.classes()]
+        values = [value for value in self.classes() if " " not in value]
+        return [(value, (self.groups(value)[0].__doc__ or "").strip() + ".") for value in values]
 
-    def own_fields(self, base: type) -> Iterator[tuple[list[str], list[dataclasses.Field[Any]]]]:
+    def variant(self, value: str, given: Callable[[str], str]) -> str:
+        """The variant for a value, which may also depend on the texts of other options."""
+        return value
+
+    def arguments(self, value: str) -> tuple[str, ...]:
+        """The arguments that choose a variant."""
+        return (f"--{self.option}", value)
+
+    def own_fields(self, base: type, *others: type) -> Iterator[tuple[list[str], list[dataclasses.Field[Any]]]]:
         """The fields that only some values have, besides those of the class `base`, and these values."""
         common = {field.name for field in dataclasses.fields(base)}
         found: dict[tuple[int, ...], tuple[list[str], list[dataclasses.Field[Any]]]] = {}

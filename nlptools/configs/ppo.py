@@ -93,7 +93,7 @@ class TrainPPO:
     )
     value_rate: float = option(
         10.0,
-        "Critic learning rate, relative to --lr. A shared critic has it in its last layer.",
+        "Critic learning rate, relative to --lr; with a shared critic, of its last layer.",
         low=0,
         metavar="X",
         only={"algorithm": ("ppo",)},

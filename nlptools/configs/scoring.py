@@ -126,8 +126,8 @@ class Score:
     )
     measures: tuple[str, ...] = option(
         ("surprisal",),
-        "Measures of each word: surprisal; rank of the first token of the word among all tokens; entropy of the distribution of"
-        " this token; tokens, their number; unknown, 1 if the model does not know a token of the word, else 0.",
+        "Measures of each word: surprisal; rank of its first token among all tokens; entropy of the distribution of"
+        " this token; tokens: their number; unknown: 1 if the model does not know one of them, else 0.",
         choices=MEASURES,
         was={"--columns": "--measures"},
         section="Words",
@@ -224,7 +224,7 @@ class Score:
     )
     dynamic_decay: float = option(
         0.0,
-        "Fraction of the way back to the saved weights that each update goes.",
+        "Fraction by which each update decays the weights towards the saved ones.",
         low=0,
         high=1,
         metavar="X",

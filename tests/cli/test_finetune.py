@@ -68,7 +68,7 @@ def test_a_label_unseen_in_training_ends_the_run(call: Run, tmp_path: Path) -> N
         (("--task", "classify", "-m", "x", "--class-weights", "a"), "not a weight: 'a'"),
         (
             ("--task", "regress", "-m", "x", "--class-weights", "balanced"),
-            "classify or pair, not regress",
+            "--class-weights applies to --task classify, pair only",
         ),
     ],
 )

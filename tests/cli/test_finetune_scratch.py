@@ -77,10 +77,10 @@ def test_a_tagger_without_pretraining(call: Run, tmp_path: Path) -> None:
     refused = call("predict", "tagger", "--to", "entities", "--columns", "--text", "bad")
     assert refused.code == 2 and "--to entities cannot be combined with --columns" in refused.err
     for args, message in (
-        (("--scratch", "bag"), "--scratch bag: expected cnn, lstm, gru, rnn, transformer with --task tag"),
+        (("--scratch", "bag"), "'bag' is not one of cnn, lstm, gru, rnn, transformer"),
         (("--scratch", "lstm", "--char-ngrams", "3-6"), "--char-ngrams applies to --"),
         (("--scratch", "lstm", "--characters", "bytes"), "'bytes' is not one of"),
-        (("--scratch", "lstm", "--tokenizer", "13a"), "--tokenizer applies to --task classify, pair, regress only"),
+        (("--scratch", "lstm", "--tokenizer", "13a"), "--tokenizer applies to --task classify, pair, regress"),
     ):
         refused = call("finetune", "--task", "tag", *args, "-o", "x", "train.txt")
         assert refused.code == 2 and message in refused.err

@@ -179,7 +179,7 @@ def test_dialects_of_csv(call: Run, tmp_path: Path) -> None:
     for bad in (";;", '"', "\n"):
         assert call(*BAG, "--delimiter", bad, "t.csv").code == 2
     wrong = call("finetune", "--task", "tag", *BAG[3:4], "lstm", "--delimiter", ";", "-o", "x", "t.csv")
-    assert wrong.code == 2 and "--delimiter is for CSV, not for task tag" in wrong.err
+    assert wrong.code == 2 and "--delimiter applies to --task classify, pair" in wrong.err
 
 
 def test_columns_of_the_same_name_are_refused(call: Run, tmp_path: Path) -> None:

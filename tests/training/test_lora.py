@@ -186,7 +186,7 @@ def test_rewards_rise(tmp_path: Path, precision: str, near: float) -> None:
     [
         ({"lora_alpha": 8.0}, "--lora-alpha requires --lora"),
         ({"lora": 4, "freeze": "1"}, "--lora cannot be combined with"),
-        ({"lora": 4, "scratch": "mean", "model": None}, "--lora cannot be combined with"),
+        ({"lora": 4, "scratch": "mean", "model": None}, "--scratch cannot be combined with --lora"),
     ],
 )
 def test_options(tmp_path: Path, changes: dict[str, Any], message: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from nlptools import bundle
 from nlptools.configs import Compute, Training
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
-from nlptools.configs.seq2seq import PairTraining, TrainSeq2Seq
+from nlptools.configs.seq2seq import PairTraining
 from nlptools.errors import UsageError
 from nlptools.files import artifacts
 from nlptools.models import registry
@@ -43,11 +43,12 @@ def finetune(
         raise UsageError(
             f"--task seq2seq: {settings.model} is not an encoder-decoder", hint="train-seq2seq trains one from scratch"
         )
-    rates: dict[str, Any] = {name: getattr(sizes, name, 0.0) for name in _DROPOUTS}
-    options = TrainSeq2Seq(
+    architecture = registry.options_class(arch)
+    known = {field.name for field in fields(architecture)}
+    rates: dict[str, Any] = {name: getattr(sizes, name, 0.0) for name in _DROPOUTS if name in known}
+    options = architecture(
         tokenizer=str(model),
         init=str(model),
-        arch=arch.removeprefix("seq2seq-"),
         max_source_length=settings.max_length,
         max_target_length=settings.max_length,
         long="cut",

@@ -77,7 +77,7 @@ def test_what_has_no_meaning_is_refused(text: Path, call: Any) -> None:
     for arguments, told in (
         (("-m", "one", "--freeze", "1"), "--freeze applies to --task classify"),
         (("-m", "one", "--layout", "table"), "--layout applies to --task classify"),
-        (("-m", "one", "--best", "f1"), "--best f1: expected auto, loss with --task seq2seq"),
+        (("-m", "one", "--best", "f1"), "'f1' is not one of auto, loss"),
         (("-m", "encoder"), "encoder is not an encoder-decoder"),
     ):
         done = call(*task, *arguments)
