@@ -41,7 +41,7 @@ _AT_PREPENDED = re.compile(rf"[{_PREPENDED}]\Z")
 # The blocks of pictures, which a joiner joins.
 _PICTURE = (
     r"[\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u24c2\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff\u3030\u303d"
-    r"\u3297\u3299\U0001f000-\U0001faff\U0001fc00-\U0001fffd]"
+    r"\u3297\u3299\U0001f000-\U0001f1e5\U0001f200-\U0001faff\U0001fc00-\U0001fffd]"
 )
 _FLAG = r"[\U0001f1e6-\U0001f1ff]{2}"
 
@@ -55,7 +55,7 @@ def _pattern() -> re.Pattern[str]:
     letter = r"[^\W\d_]"
     apostrophe = rf"(?<={letter})['’](?={letter})|(?<=\d)['’](?=s(?![^\s{other}]))"
     word = rf"[A-Za-z0-9-]+|[^\s{other}]+|-|(?<=\d),(?=\d)|(?<!\.)\.(?!\.)"
-    word += rf"|[{_TONE}]|(?<=\u200d){_PICTURE}|(?<=[{_PREPENDED}])[^\s{control}]"
+    word += rf"|[{_TONE}]|(?<=\u200d){_PICTURE}|(?<=[{_PREPENDED}])(?:{_FLAG}|[^\s{control}])"
     cluster = rf"(?:{_FLAG}|\S){extending}(?:(?<=\u200d){_PICTURE}{extending})*"
     return re.compile(rf"(?:{apostrophe})?(?:{word})+|\.\.+{extending}|{cluster}")
 

@@ -102,7 +102,7 @@ def test_two_words_are_never_joined():
         "©\ufe0f ☎\ufe0e ‼\ufe0f ⁉\ufe0f ℹ\ufe0f ↔\ufe0f",
         "🏴\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f, 🏴\u200d☠\ufe0f",
         '+\u0338 =\u0338 (\u0301) .\u0308 ..\u0308 "\u0332 \u25cc\u0e33',
-        "e\u0301tude क्षि 각 ก็ ที่ ﾊﾞ \u0600\u0661 \u0600+",
+        "e\u0301tude क्षि 각 ก็ ที่ ﾊﾞ \u0600\u0661 \u0600+ \u0600🇫🇫 #\u200d🇫🇷.",
         "❤\ufe0f\u200d🔥❤\ufe0f\u200d🩹ok",
     ],
 )
