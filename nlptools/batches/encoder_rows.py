@@ -122,7 +122,7 @@ def marks_of(tokenizer: Tokenizer) -> Marks:
     vocab = tokenizer.vocab
     ids: dict[str, Any] = dict.fromkeys(("cls", "sep", "pad", "unk"))
     if vocab is not None:
-        ids = {role: getattr(vocab, role) for role in ids}
+        ids = {role: vocab.roles.get(role) for role in ids}
         ends = Boundaries.of_encoder(vocab)
         ids |= {"cls": ends.first, "sep": ends.last}
     missing = [f"[{role.upper()}]" for role, id in ids.items() if id is None]

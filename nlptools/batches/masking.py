@@ -78,7 +78,8 @@ def vocabulary(tokenizer: Tokenizer) -> MaskingVocabulary:
         BundleError: there is no [PAD], [CLS], [SEP] or [MASK], or nothing but special tokens.
     """
     vocab = tokenizer.vocab
-    ids: dict[str, Any] = {role: getattr(vocab, role, None) for role in ("pad", "cls", "sep", "mask")}
+    roles = {} if vocab is None else vocab.roles
+    ids: dict[str, Any] = {role: roles.get(role) for role in ("pad", "cls", "sep", "mask")}
     missing = ", ".join(f"[{role.upper()}]" for role, id in ids.items() if id is None)
     if vocab is None or missing:
         raise BundleError(

@@ -186,8 +186,7 @@ def _tokenizers(path: Path, config: dict[str, Any]) -> dict[str, dict[str, Any]]
 
 def _tokenizer(loaded: Tokenizer) -> dict[str, Any]:
     assert loaded.vocab is not None
-    names = ("pad", "unk", "bos", "eos", "cls", "sep", "mask")
-    special = {n: loaded.vocab.token(i) for n in names if (i := getattr(loaded.vocab, n)) is not None}
+    special = {role: loaded.vocab.token(id) for role, id in loaded.vocab.roles.items()}
     why = loaded.json_obstacle()
     missing = {"tokenizer.json": f"none: {why}"} if why else {}
     return {"kind": loaded.kind, "tokens": len(loaded.vocab), "special": special, **missing}

@@ -17,7 +17,6 @@ from nlptools.errors import DataError
 from nlptools.files.streams import LineBlock
 from nlptools.inference.masked_scoring import MaskedScorer
 from nlptools.layers.query_positions import QueryPositions
-from nlptools.text.vocab import ROLES
 from nlptools.text.word_marks import word_marks
 
 _BATCH_TOKENS = 1 << 13  # tokens that are computed together
@@ -56,7 +55,7 @@ class MaskFiller:
         self.subwords = self.tokenizer.kind in ("sentencepiece", "tokenizers")
         marks = word_marks(self.tokenizer).begins
         self.continues = ~marks if marks is not None and self.subwords else np.zeros(len(self.vocab.tokens), bool)
-        special = {getattr(self.vocab, role) for role in ROLES} - {None}
+        special = set(self.vocab.roles.values())
         self.special = torch.tensor(sorted(special), dtype=torch.int64, device=scorer.backend.device)
 
     def fill(self, block: LineBlock) -> list[list[list[Filler]]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nlptools.json_types import Json, JsonObject
-from nlptools.text.vocab import ROLES, Vocab
+from nlptools.text.vocab import Vocab
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,4 @@ def described(
 def default_config(vocab: Vocab) -> JsonObject:
     """A tokenizer_config.json for transformers: a fast tokenizer and the names of its special tokens."""
     config: JsonObject = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
-    for role in ROLES:
-        if (id := getattr(vocab, role)) is not None:
-            config[f"{role}_token"] = vocab.token(id)
-    return config
+    return config | {f"{role}_token": vocab.token(id) for role, id in vocab.roles.items()}

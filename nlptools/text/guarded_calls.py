@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
 from nlptools.errors import BundleError, display, reading
 
@@ -47,7 +47,7 @@ def guarded(size: int, call: Callable[[], _T], path: str) -> _T:
         caller = _Caller()
     with reading(path):
         try:
-            result: _T = caller.run(call, _LEAST + size / _RATE)
+            result = caller.run(call, _LEAST + size / _RATE)
         except _Overdue as error:
             raise BundleError(f"{display(path)}: the tokenizer {error}: {size:,} characters") from None
     _idle.append(caller)
@@ -58,11 +58,11 @@ class _Caller:
     """A thread that runs calls, one after the other."""
 
     def __init__(self) -> None:
-        self._calls: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
-        self._ends: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+        self._calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._ends: SimpleQueue[tuple[object, BaseException | None]] = SimpleQueue()
         threading.Thread(target=self._work, name="guarded call", daemon=True).start()
 
-    def run(self, call: Callable[[], Any], seconds: float) -> Any:
+    def run(self, call: Callable[[], _T], seconds: float) -> _T:
         """The result of a call; raises its exception, or _Overdue. After an error the thread is not used again."""
         self._calls.put(call)
         wall, processor = time.monotonic(), time.process_time()
@@ -78,14 +78,14 @@ class _Caller:
         except BaseException:  # such as Ctrl-C
             self._calls.put(None)
             raise
-        return result
+        return cast(_T, result)
 
     def _work(self) -> None:
         with contextlib.suppress(OSError, AttributeError):
             _silence()
         while (call := self._calls.get()) is not None:
             try:
-                end: tuple[Any, BaseException | None] = call(), None
+                end: tuple[object, BaseException | None] = call(), None
             except BaseException as error:
                 end = None, error
             self._ends.put(end)

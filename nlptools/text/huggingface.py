@@ -13,10 +13,11 @@ import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from nlptools.errors import BundleError, display, reading, reason
 from nlptools.files import atomic
+from nlptools.json_types import Json, JsonObject
 from nlptools.text.boundaries import Boundaries, default_config, described
 from nlptools.text.builtin import MARKER, original_spans, without_surrogates, write_marker
 from nlptools.text.guarded_calls import guarded
@@ -31,6 +32,15 @@ TEMPLATE = "chat_template.jinja"
 _SPACES = {" ": "\u2581", "\n": "\\n", "\r": "\\r", "\t": "\\t"}  # representation of white space inside a token
 
 
+class Components(NamedTuple):
+    """The parts of a tokenizer of the tokenizers package; "" for a mark that it lacks."""
+
+    model: str
+    types: frozenset[str]  # of pre-tokenizers and decoders
+    continuation: str  # prefix of pieces inside a word
+    suffix: str  # at the end of a word
+
+
 class HuggingFace:
     """A tokenizer of the tokenizers package, without its padding, truncation and template."""
 
@@ -40,7 +50,7 @@ class HuggingFace:
         self,
         tokenizer: Any,
         path: str,
-        config: Mapping[str, Any] | None = None,
+        config: Mapping[str, Json] | None = None,
         lowercase: bool = False,
         chat_template: bytes | None = None,
     ) -> None:
@@ -138,20 +148,13 @@ class HuggingFace:
         return {"do_lower_case": lower, "strip_accents": lower if strip is None else strip}
 
     @property
-    def components(self) -> dict[str, Any]:
-        """The parts of the tokenizer: `model`, the `types` of pre-tokenizers and decoders, and the marks of pieces, the prefix
-        `continuation` and the `suffix` at the end of a word; "": none.
-        """
+    def components(self) -> Components:
+        """The parts of the tokenizer."""
         model = self._tokenizer.model
         parts = [part for part in (self._tokenizer.pre_tokenizer, self._tokenizer.decoder) if part is not None]
-        return {
-            "model": type(model).__name__,
-            "types": frozenset(
-                re.findall(r'"type": ?"(\w+)"', " ".join(part.__getstate__().decode() for part in parts))
-            ),
-            "continuation": getattr(model, "continuing_subword_prefix", None) or "",
-            "suffix": getattr(model, "end_of_word_suffix", None) or "",
-        }
+        types = re.findall(r'"type": ?"(\w+)"', " ".join(part.__getstate__().decode() for part in parts))
+        marks = (getattr(model, name, None) or "" for name in ("continuing_subword_prefix", "end_of_word_suffix"))
+        return Components(type(model).__name__, frozenset(types), *marks)
 
     def _encode(self, lines: Sequence[str], encode_batch: Any = None) -> Any:
         texts = [line.lower() for line in lines] if self.lowercase else list(lines)
@@ -263,7 +266,7 @@ def byte_level_bpe(ids: Mapping[str, int], merges: Sequence[tuple[str, ...]], lo
 # -- reading untrusted files -------------------------------------------------------------------------------------------
 
 
-def _vocab(tokenizer: Any, config: Mapping[str, Any], path: str) -> Vocab:
+def _vocab(tokenizer: Any, config: Mapping[str, Json], path: str) -> Vocab:
     """The tokens by id; special tokens by the names in the configuration, else by their usual names."""
     ids: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
     if not ids:
@@ -283,7 +286,7 @@ def _vocab(tokenizer: Any, config: Mapping[str, Any], path: str) -> Vocab:
     return Vocab(tokens, special=special)
 
 
-def named_specials(ids: Mapping[str, int], config: Mapping[str, Any], roles: Sequence[str]) -> dict[str, int | None]:
+def named_specials(ids: Mapping[str, int], config: Mapping[str, Json], roles: Sequence[str]) -> dict[str, int | None]:
     """The id of each role of `ROLES`: for `roles` by the names in tokenizer_config.json, else by the usual names."""
     special = usual_specials(ids)
     for role in roles:
@@ -303,7 +306,7 @@ def _classic_files(tokenizer: Any) -> dict[str, bytes]:
         return {name: Path(directory, name).read_bytes() for name in sorted(names)}
 
 
-def read_config(directory: Path) -> dict[str, Any]:
+def read_config(directory: Path) -> JsonObject:
     """tokenizer_config.json in `directory`, without code; empty if there is none. Raises BundleError."""
     path = directory / CONFIG
     if not path.is_file():
@@ -311,7 +314,7 @@ def read_config(directory: Path) -> dict[str, Any]:
     return {key: value for key, value in read_object(path).items() if key != "auto_map"}
 
 
-def read_marker(directory: Path) -> dict[str, Any]:
+def read_marker(directory: Path) -> JsonObject:
     """The content of `nlptools_tokenizer.json` in `directory`; empty if there is none. Raises BundleError."""
     path = directory / MARKER
     if not path.is_file():
@@ -324,13 +327,15 @@ def read_marker(directory: Path) -> dict[str, Any]:
 
 def read_ids(path: Path) -> dict[str, int]:
     """The JSON object of token: id in a file. Raises BundleError."""
-    ids = read_object(path)
-    if not all(type(id) is int for id in ids.values()):
-        raise BundleError(f"{display(str(path))}: expected an object of token: id")
+    ids: dict[str, int] = {}
+    for token, id in read_object(path).items():
+        if not isinstance(id, int) or isinstance(id, bool):
+            raise BundleError(f"{display(str(path))}: expected an object of token: id")
+        ids[token] = id
     return ids
 
 
-def read_object(path: Path) -> dict[str, Any]:
+def read_object(path: Path) -> JsonObject:
     """The JSON object in a file, with finite numbers only. Raises BundleError."""
     return _parse(_read(path), path)
 
@@ -352,7 +357,7 @@ def read_bytes(path: Path, limit: int) -> bytes:
         raise BundleError(f"{display(str(path))}: {reason(error)}") from None
 
 
-def _parse(text: str, path: Path) -> dict[str, Any]:
+def _parse(text: str, path: Path) -> JsonObject:
     """A JSON object with finite numbers only. Raises BundleError."""
     try:
         value = json.loads(text, parse_constant=_refuse_number, parse_float=_finite)
@@ -372,6 +377,6 @@ def _finite(text: str) -> float:
     return number if math.isfinite(number) else _refuse_number(text)
 
 
-def json_bytes(value: Mapping[str, Any]) -> bytes:
+def json_bytes(value: Mapping[str, Json]) -> bytes:
     """A JSON file, indented; lone surrogates are escaped."""
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")

@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from nlptools.errors import BundleError, display
 from nlptools.files import atomic
+from nlptools.json_types import Json
 from nlptools.text import huggingface, sentencepiece_file
 from nlptools.text.boundaries import Boundaries
 from nlptools.text.builtin import write_marker
@@ -39,7 +39,7 @@ class Marian:
 
     kind = "marian"
 
-    def __init__(self, sentencepiece: SentencePiece, ids: Mapping[str, int], settings: Mapping[str, Any]) -> None:
+    def __init__(self, sentencepiece: SentencePiece, ids: Mapping[str, int], settings: Mapping[str, Json]) -> None:
         """Args:
             ids: the id of each piece; other pieces are unknown.
             settings: names of special tokens under `unk_token`, `eos_token`, `pad_token`, if they are not the usual ones.
@@ -144,7 +144,7 @@ class Marian:
         return id if self.table is None else self.table[id]
 
 
-def _vocab(ids: Mapping[str, int], settings: Mapping[str, Any]) -> Vocab:
+def _vocab(ids: Mapping[str, int], settings: Mapping[str, Json]) -> Vocab:
     """The tokens by id; special tokens by the names in `settings`. Raises BundleError."""
     size = max(ids.values(), default=-1) + 1
     if not ids or min(ids.values()) < 0 or size > 2 * len(ids) + 65536:
@@ -217,16 +217,16 @@ def write_directory(path: Path, source: Marian, target: Marian) -> list[str]:
     for side, name in ((source, VOCAB), (target, TARGET_VOCAB))[: 1 + separate]:
         atomic.write_whole(path / name, huggingface.json_bytes(side.vocab.ids))
         names.append(name)
+    roles = source.vocab.roles
     settings = {
         "source_lang": None,
         "target_lang": None,
         "model_max_length": 512,
         **source.settings,
-        **{f"{role}_token": source.vocab.token(id) for role in ("unk", "eos", "pad")
-           if (id := getattr(source.vocab, role)) is not None},
+        **{f"{role}_token": source.vocab.token(roles[role]) for role in ("unk", "eos", "pad") if role in roles},
         "separate_vocabs": separate,
         "tokenizer_class": "MarianTokenizer",
-    }  # fmt: skip
+    }
     atomic.write_whole(path / huggingface.CONFIG, huggingface.json_bytes(settings))
     marker = [write_marker(path, Marian.kind, True)] if source.lowercase else []
     return [*names, huggingface.CONFIG, *marker]

@@ -13,7 +13,6 @@ import os
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from nlptools.configs.prompting import TEMPLATES
 from nlptools.errors import DataError, InputError, display
@@ -52,7 +51,7 @@ class Template:
         pieces = [piece for paragraph in (*self.prompt, *self.answer) for piece in paragraph]
         return tuple(dict.fromkeys(field for _, field in pieces if field is not None))
 
-    def text(self, fields: Mapping[str, Any]) -> str:
+    def text(self, fields: Mapping[str, object]) -> str:
         """The prompt of a record. Raises MissingField."""
         *whole, last = self.prompt
         parts = [_filled(paragraph, fields) for paragraph in whole if not _is_empty(paragraph, fields)]
@@ -60,7 +59,7 @@ class Template:
             parts.append(_filled(last, fields))
         return _MARK.join(parts)
 
-    def completion(self, fields: Mapping[str, Any]) -> str:
+    def completion(self, fields: Mapping[str, object]) -> str:
         """The text after the prompt. Raises MissingField."""
         first, *others = self.answer
         parts = [_filled(paragraph, fields) for paragraph in others if not _is_empty(paragraph, fields)]
@@ -123,16 +122,16 @@ def _pieces(paragraph: str) -> list[Piece]:
     return pieces
 
 
-def _is_empty(paragraph: tuple[Piece, ...], fields: Mapping[str, Any]) -> bool:
+def _is_empty(paragraph: tuple[Piece, ...], fields: Mapping[str, object]) -> bool:
     names = [field for _, field in paragraph if field is not None]
     return bool(names) and not any(_value(field, fields) for field in names)
 
 
-def _filled(paragraph: tuple[Piece, ...], fields: Mapping[str, Any]) -> str:
+def _filled(paragraph: tuple[Piece, ...], fields: Mapping[str, object]) -> str:
     return "".join(text + ("" if field is None else _value(field, fields)) for text, field in paragraph)
 
 
-def _value(field: str, fields: Mapping[str, Any]) -> str:
+def _value(field: str, fields: Mapping[str, object]) -> str:
     if (value := fields.get(field)) is None:
         raise MissingField(field)
     return str(value)

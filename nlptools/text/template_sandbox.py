@@ -19,7 +19,6 @@ import threading
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from nlptools.errors import BundleError, DataError, Unavailable, display, shorten, visible
 
@@ -70,7 +69,7 @@ class Sandbox:
         with self._lock:
             self._started()
 
-    def __call__(self, messages: Any, generation: bool) -> str:
+    def __call__(self, messages: object, generation: bool) -> str:
         """See `chat_templates.Conversation`.
 
         Raises:
@@ -94,7 +93,7 @@ class Sandbox:
                 raise BundleError(f"{self.name}: not a valid chat template: {_line(answer['refused'])}")
         return process
 
-    def _ask(self, process: _Process, task: Mapping[str, Any]) -> dict[str, str]:
+    def _ask(self, process: _Process, task: Mapping[str, object]) -> dict[str, str]:
         """The answer to a task. Raises BundleError if the template exceeds a bound."""
         try:
             text = json.dumps(task, ensure_ascii=False)

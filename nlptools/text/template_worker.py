@@ -51,12 +51,12 @@ class _Generation(Extension):
 class _Namespace(Namespace):
     """Jinja's namespace, without names that Python gives a meaning."""
 
-    def __init__(self, /, *args: Any, **values: Any) -> None:
+    def __init__(self, /, *args: Mapping[str, object], **values: object) -> None:
         super().__init__()
         for name, value in dict(*args, **values).items():
             self[name] = value
 
-    def __setitem__(self, name: str, value: Any) -> None:
+    def __setitem__(self, name: str, value: object) -> None:
         if str(name).startswith("_"):
             raise SecurityError(f"a namespace with the name {name!r}")
         super().__setitem__(name, value)
@@ -67,7 +67,11 @@ def _refuse(message: object) -> NoReturn:
 
 
 def _tojson(
-    x: Any, ensure_ascii: bool = False, indent: Any = None, separators: Any = None, sort_keys: bool = False
+    x: object,
+    ensure_ascii: bool = False,
+    indent: int | str | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
 ) -> str:
     return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
@@ -97,7 +101,7 @@ def rendered(template: Template, values: Mapping[str, Any], most: int) -> str:
     return "".join(parts)
 
 
-def _message(message: Mapping[str, Any]) -> dict[str, Any]:
+def _message(message: Mapping[str, object]) -> dict[str, object]:
     """A message as transformers gives it: without keys that have no value, its reasoning under all names that templates read."""
     known = {key: value for key, value in message.items() if value is not None}
     given = [known[name] for name in _REASONING if name in known]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from nlptools import messages
 from nlptools.errors import BundleError, display
 from nlptools.files import artifacts
+from nlptools.json_types import Json
 from nlptools.text.huggingface import HuggingFace, read_config
 from nlptools.text.tokenizer import Tokenizer
 
@@ -35,7 +35,7 @@ def first_token(tokenizer: Tokenizer, directory: Path) -> int | None:
     return template if added is None else bos if added else None
 
 
-def end_tokens(directory: Path, config: Mapping[str, Any], tokenizer: Tokenizer) -> list[int]:
+def end_tokens(directory: Path, config: Mapping[str, Json], tokenizer: Tokenizer) -> list[int]:
     """The ids of the tokens that end a text, the end-of-text token first: from `config`, its config.json, and from
     generation_config.json. Both may list several. Raises BundleError for ids that are not tokens of the model.
     """
@@ -46,11 +46,14 @@ def end_tokens(directory: Path, config: Mapping[str, Any], tokenizer: Tokenizer)
         named = more if more is not None or tokenizer.vocab is None else tokenizer.vocab.eos
     if named is None and "nlptools" not in config:
         named = _unknown_as_end(directory, tokenizer)
-    ids: list[Any] = [id for each in (named, more or []) for id in (each if isinstance(each, list) else [each])]
+    ids = [id for each in (named, more or []) for id in (each if isinstance(each, list) else [each])]
+    ends: dict[int, None] = {}
     for id in ids or [None]:
-        if type(id) is not int or not 0 <= id < config["vocab_size"]:
+        size = config["vocab_size"]
+        if not isinstance(id, int) or isinstance(id, bool) or not isinstance(size, int) or not 0 <= id < size:
             raise BundleError(f"{display(str(directory))}: eos_token_id is {id!r:.80}, expected a token of the model")
-    return list(dict.fromkeys(ids))
+        ends[id] = None
+    return list(ends)
 
 
 def _unknown_as_end(directory: Path, tokenizer: Tokenizer) -> int | None:

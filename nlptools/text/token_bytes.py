@@ -43,7 +43,7 @@ def token_bytes(tokenizer: Tokenizer) -> list[bytes] | None:
 def keeps_first_space(tokenizer: Tokenizer) -> bool:
     """Whether the space that the first token of a text begins with is part of the text."""
     if isinstance(tokenizer, HuggingFace):
-        return "ByteLevel" in tokenizer.components["types"]
+        return "ByteLevel" in tokenizer.components.types
     return isinstance(tokenizer, NamedTokenizer) and tokenizer.kind in ("bytes", "char")
 
 

@@ -172,14 +172,14 @@ def _marks(tokenizer: Tokenizer, settings: Tokenize) -> tuple[list[str], list[st
     for mark, (requested, roles, place) in zip(marks, requests):
         if not requested:
             continue
-        ids = [id for role in roles if vocab is not None and (id := getattr(vocab, role)) is not None]
+        ids = [] if vocab is None else [vocab.roles[role] for role in roles if role in vocab.roles]
         if vocab is None or not ids:
             raise UsageError(f"--{roles[0]}: this tokenizer has no token for the {place} of a sentence")
         mark.append(str(ids[0]) if settings.to == "ids" else vocab.token(ids[0]))
     return marks
 
 
-def _segmenter(tokenizer: Tokenizer, settings: Tokenize) -> Callable[[str], list[list[Any]]]:
+def _segmenter(tokenizer: Tokenizer, settings: Tokenize) -> Callable[[str], Sequence[Sequence[int | str]]]:
     """The function from a line to its segmentations: a random one, or the best ones."""
     if not isinstance(tokenizer, SentencePiece):
         raise UsageError(f"{'--nbest' if settings.nbest else '--sample'} needs a SentencePiece model")
@@ -187,7 +187,7 @@ def _segmenter(tokenizer: Tokenizer, settings: Tokenize) -> Callable[[str], list
     if alpha is None:
         return lambda line: tokenizer.nbest(line, settings.nbest, ids)
 
-    def sample(line: str) -> list[list[Any]]:
+    def sample(line: str) -> Sequence[Sequence[int | str]]:
         nonlocal count
         count += 1
         # one generator per input line, so that the result does not depend on blocks and threads

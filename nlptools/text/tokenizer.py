@@ -34,6 +34,9 @@ class Tokenizer(Protocol):
     kind: str  # "sentencepiece", "tokenizers", or one of NAMES
     lowercase: bool  # whether text is lower-cased; `words` lower-cases after splitting
 
+    def __hash__(self) -> int:
+        """By identity: caches have tokenizers as keys."""
+
     @property
     def vocab(self) -> Vocab | None:
         """Tokens by id and the special tokens; None: tokens only, no ids."""
@@ -135,7 +138,7 @@ def _load_directory(directory: Path, lowercase: bool) -> Tokenizer:
     """The tokenizer in a model directory."""
     marker = huggingface.read_marker(directory)
     kind = marker.get("kind")
-    lowercase = lowercase or marker.get("lowercase", False)
+    lowercase = lowercase or bool(marker.get("lowercase"))
     if (directory / marian.SOURCE).is_file():
         return marian.read_directory(directory, lowercase)[0]
     if kind in RULES:

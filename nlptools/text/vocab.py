@@ -91,7 +91,13 @@ class Vocab:
     @property
     def marks(self) -> frozenset[int]:
         """Ids of the special tokens except `unk`; they represent no text."""
-        return frozenset(id for role in ROLES if role != "unk" and (id := getattr(self, role)) is not None)
+        return frozenset(id for role, id in self.roles.items() if role != "unk")
+
+    @property
+    def roles(self) -> dict[str, int]:
+        """The id of each special token, by role."""
+        ids = (self.pad, self.unk, self.bos, self.eos, self.cls, self.sep, self.mask)
+        return {role: id for role, id in zip(ROLES, ids, strict=True) if id is not None}
 
     @classmethod
     def load(cls, path: str | Path) -> Vocab:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nlptools.text.builtin import SPACE
+from nlptools.text.huggingface import HuggingFace
 from nlptools.text.tokenizer import Tokenizer
 
 _BYTE = re.compile("<0x([0-9A-F]{2})>")  # a byte in the vocabulary of SentencePiece
@@ -34,27 +35,27 @@ def word_marks(tokenizer: Tokenizer) -> WordMarks:
     `begins` is None for tokenizers of whole words, for those that put a mark at the end of a word, and for those that forget
     where spaces were. Pieces of WordPiece without ## end the word before them, punctuation marks included.
     """
-    key: Any = tokenizer
-    return _marks(key)
+    return _marks(tokenizer)
 
 
 @lru_cache(maxsize=4)
-def _marks(tokenizer: Any) -> WordMarks:
+def _marks(tokenizer: Tokenizer) -> WordMarks:
     """See `word_marks`; large vocabularies take some time."""
+    assert tokenizer.vocab is not None
     tokens = tokenizer.vocab.tokens
     if tokenizer.kind in ("char", "bytes"):
         return WordMarks(_select(tokens, lambda token: token == SPACE or _is_space(token)))
     if tokenizer.kind == "sentencepiece":
         return _metaspace(tokens)
-    parts: dict[str, Any] | None = getattr(tokenizer, "components", None)
-    if parts is None:
+    if not isinstance(tokenizer, HuggingFace):
         return WordMarks(None)
-    if parts["model"] == "WordPiece":
-        prefix = parts["continuation"]
+    parts = tokenizer.components
+    if parts.model == "WordPiece":
+        prefix = parts.continuation
         return WordMarks(_select(tokens, lambda token: not token.startswith(prefix)))
-    if parts["suffix"]:
+    if parts.suffix:
         return WordMarks(None, at_end=True)
-    if "ByteLevel" in parts["types"]:
+    if "ByteLevel" in parts.types:
         alphabet = byte_alphabet()
         return WordMarks(_select(tokens, lambda token: _is_space(_text(token, alphabet))))
     if any(token.startswith(SPACE) for token in tokens):

@@ -14,7 +14,6 @@ from nlptools.models import registry
 from nlptools.text import documents
 from nlptools.text.open_words import check_words
 from nlptools.text.tokenizer import Tokenizer
-from nlptools.text.vocab import ROLES
 from nlptools.training import initial, token_vectors
 from nlptools.training.engine.job import Trained, run_job
 from nlptools.training.language_model_task import LanguageModelTask
@@ -69,7 +68,7 @@ def _by_frequency(tokenizer: Tokenizer) -> bool:
     """Whether the vocabulary, without special tokens, is in the order of its counts; True if it has no counts."""
     vocab = tokenizer.vocab
     assert vocab is not None
-    special = {getattr(vocab, role) for role in ROLES}
+    special = set(vocab.roles.values())
     counts = [count for id, count in enumerate(vocab.counts) if id not in special]
     return counts == sorted(counts, reverse=True)
 
