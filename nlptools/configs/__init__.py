@@ -165,6 +165,19 @@ class LineOutput:
 
 
 @dataclass(frozen=True)
+class Threads:
+    """Compute options"""
+
+    threads: int = option(
+        0,
+        "CPU threads; 0: OMP_NUM_THREADS if set, else all cores available to this process.",
+        low=0,
+        metavar="N",
+        free=True,
+    )
+
+
+@dataclass(frozen=True)
 class Devices:
     """Compute options"""
 
@@ -176,7 +189,7 @@ class Devices:
 
 
 @dataclass(frozen=True)
-class Compute(Devices):
+class Compute(Devices, Threads):
     """Compute options"""
 
     precision: str = option(
@@ -186,20 +199,6 @@ class Compute(Devices):
         " A continued run keeps its format.",
         choices=("auto", "fp32", "bf16", "fp16"),
     )
-    threads: int = option(
-        0,
-        "CPU threads; 0: OMP_NUM_THREADS if set, else all cores available to this process.",
-        low=0,
-        metavar="N",
-        free=True,
-    )
-
-
-@dataclass(frozen=True)
-class Threads:
-    """Compute options"""
-
-    threads: int = redefined(Compute, "threads", 0)
 
 
 @dataclass(frozen=True)
