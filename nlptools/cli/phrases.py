@@ -68,11 +68,6 @@ def _check(phrases: Phrases) -> None:
     """Raise UsageError for options that exclude each other."""
     if phrases.save == "-":
         raise UsageError("--save needs a file: standard output is for the text")
-    if phrases.model is None:
-        return
-    for name in ("min_count", "delimiter", "passes", "connectors", "max_vocab", "save"):
-        if getattr(phrases, name) is not None:
-            raise UsageError(f"--{name.replace('_', '-')} is for learning, which --model replaces")
 
 
 def _rule(phrases: Phrases) -> Rule:

@@ -63,7 +63,11 @@ def describe_rules(field: Field[Any], options: Options) -> str:
     for rule, first, verb in (("needs", "Requires", "requires"), ("excludes", "Not with", "excludes")):
         declared: Conditions = field.metadata[rule]
         if isinstance(declared, Mapping):
-            text += "".join(f" {value} {verb} {_listed(them, options)}." for value, them in declared.items())
+            values: dict[str, list[str]] = {}
+            for value, conditions in declared.items():
+                values.setdefault(_listed(conditions, options), []).append(value)
+            for listed, those in values.items():
+                text += f" {', '.join(those)} {verb if len(those) == 1 else verb.removesuffix('s')} {listed}."
         elif declared:
             text += f" {first} {_listed(declared, options)}."
     return text

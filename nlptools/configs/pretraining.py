@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nlptools.configs import Training, option, redefined
+from nlptools.configs.combinations import check_combinations
 from nlptools.errors import UsageError
 
 OBJECTIVES = ("bert", "mlm", "electra")
@@ -106,14 +107,22 @@ class TrainBert:
         None,
         "Named sizes and training schedule; shorten it with --steps or --max-time. FORMATS lists the cost of each.",
         choices=tuple(PRESETS),
+        needs={name: ("objective electra",) for name in PRESETS if name.startswith("electra")},
     )
     layers: int = option(4, "Layers.", low=1, metavar="N")
     hidden: int = option(256, "Width of the hidden states.", low=2, metavar="N")
     heads: int = option(4, "Attention heads.", low=1, metavar="N")
     intermediate: int = option(0, "Inner width of the layers; 0: 4 times --hidden.", low=0, metavar="N")
-    embedding: int = option(0, "Width of ELECTRA's embeddings; 0: --hidden.", low=0, metavar="N")
+    embedding: int = option(
+        0, "Width of the embeddings; 0: --hidden.", low=0, metavar="N", only={"objective": ("electra",)}
+    )
     generator_size: float = option(
-        0.25, "Width of ELECTRA's generator, as a share of --hidden.", low=0, high=1, metavar="SHARE"
+        0.25,
+        "Width of the generator, as a share of --hidden.",
+        low=0,
+        high=1,
+        metavar="SHARE",
+        only={"objective": ("electra",)},
     )
     dropout: float = option(
         0.1, "Probability of dropout, including dropout of the attention weights.", low=0, high=0.9, metavar="P"
@@ -147,15 +156,12 @@ class TrainBert:
     span: bool = option(False, "Mask runs of words (Joshi et al. 2020) instead of single tokens.")
 
     def check(self) -> None:
-        """Raise UsageError for incompatible options."""
+        """Raise UsageError for options that cannot be combined."""
+        check_combinations(self)
         if self.tokenizer is None and self.init is None:
             raise UsageError("no tokenizer: give --tokenizer, or --init with a model to start from")
-        if (self.preset or "").startswith("electra") and self.objective != "electra":
-            raise UsageError(f"--preset {self.preset} needs --objective electra, not {self.objective}")
         if self.hidden % self.heads:
             raise UsageError(f"--hidden {self.hidden} is not a multiple of --heads {self.heads}")
-        if self.embedding and self.objective != "electra":
-            raise UsageError("--embedding needs --objective electra: the embeddings of a BERT have the width --hidden")
         if self.long_phase is not None and long_phase(self.long_phase)[0] <= self.max_length:
             raise UsageError(
                 f"--long-phase {self.long_phase}: the length must be more than --max-length {self.max_length}"

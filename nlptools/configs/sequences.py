@@ -51,7 +51,10 @@ class Phrases:
     )
     save: str | None = option(None, "Write the learned phrases to this file.", metavar="MODEL")
     model: str | None = option(
-        None, "Join the phrases in this file, from --save, instead of learning.", metavar="MODEL"
+        None,
+        "Join the phrases in this file, from --save, instead of learning.",
+        metavar="MODEL",
+        excludes=("min_count", "delimiter", "passes", "connectors", "max_vocab", "save"),
     )
 
 

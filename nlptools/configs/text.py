@@ -21,7 +21,11 @@ class Tokenize:
 
     tokenizer: str = option("words", TOKENIZER_HELP, short="-t", metavar="NAME|PATH")
     to: str = option("pieces", "Output tokens or ids; with --decode, the input format.", choices=("pieces", "ids"))
-    decode: bool = option(False, "Join tokens (or ids, with --to ids) into text.")
+    decode: bool = option(
+        False,
+        "Join tokens (or ids, with --to ids) into text.",
+        excludes=("sample", "nbest", "bos", "eos"),
+    )
     lowercase: bool = option(False, "Lower-case the tokens; words decides before that which periods end a sentence.")
     bos: bool = option(False, "Begin each line with the beginning-of-sentence token (or [CLS]).")
     eos: bool = option(False, "End each line with the end-of-sentence token (or [SEP]).")
@@ -31,6 +35,7 @@ class Tokenize:
         "dropped with this probability.",
         low=0,
         metavar="ALPHA",
+        excludes=("nbest",),
     )
     nbest: int = option(
         0, "Write the N best segmentations of each line, separated by tabs (unigram).", low=0, metavar="N"
@@ -67,12 +72,17 @@ class BuildVocab:
         "words",
         "Kind of vocabulary: words; SentencePiece unigram, bpe or char; wordpiece (BERT); byte-bpe (GPT-2).",
         choices=KINDS,
+        needs={kind: ("output",) for kind in KINDS if kind != "words"},
     )
     size: int = option(
         0, "Number of entries, including special tokens; 0: all words, or 8000 pieces.", low=0, metavar="N"
     )
     min_count: int = option(
-        0, "Omit words (wordpiece, byte-bpe: merges) that occur less often than this.", low=0, metavar="N"
+        0,
+        "Omit words (wordpiece, byte-bpe: merges) that occur less often than this.",
+        low=0,
+        metavar="N",
+        only={"kind": ("words", "wordpiece", "byte-bpe")},
     )
     coverage: float = option(
         0.9995, "Fraction of the characters that a SentencePiece model covers.", low=0.9, high=1, metavar="X"
@@ -88,11 +98,16 @@ class BuildVocab:
     )
     strip_accents: bool = option(
         False,
-        "Remove combining marks from the text, now and when the model is used, as BERT's uncased models do (--kind wordpiece): "
-        "accents and umlauts, but also vowel signs and the marks of Japanese sounds.",
+        "Remove combining marks from the text, now and when the model is used, as BERT's uncased models do: accents and"
+        " umlauts, but also vowel signs and the marks of Japanese sounds.",
+        only={"kind": ("wordpiece",)},
     )
     tokenizer: str = option(
-        "whitespace", "Tokenizer that splits the text into words (--kind words).", short="-t", metavar="NAME"
+        "whitespace",
+        "Tokenizer that splits the text into words.",
+        short="-t",
+        metavar="NAME",
+        only={"kind": ("words",)},
     )
     max_lines: int = option(0, "Learn from a random sample of this many lines; 0: all lines.", low=0, metavar="N")
     threads: int = option(

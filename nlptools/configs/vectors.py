@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from nlptools.configs import LARGEST_SEED, option
+from nlptools.configs.combinations import check_combinations
 from nlptools.errors import UsageError
 
 
@@ -109,7 +110,10 @@ class Neighbors:
 
     neighbors: int = option(10, "Number of neighbors per query.", flag="k", short="-k", low=1, metavar="N")
     method: str = option(
-        "add", "How expressions are scored: 3CosAdd, or 3CosMul, whose scores are not cosines.", choices=("add", "mul")
+        "add",
+        "Score of an expression: 3CosAdd, or 3CosMul, which gives other numbers than cosines.",
+        choices=("add", "mul"),
+        excludes=("model", "corpus", "embedded"),
     )
     restrict: int = option(
         0, "Only the first N words, the most frequent in most files, can be neighbors; 0: all.", low=0, metavar="N"
@@ -124,11 +128,13 @@ class Neighbors:
         None,
         "Turn the queries into vectors with this model, with the defaults of nlptools-embed(1). It must be the model of VECTORS.",
         metavar="MODEL",
+        excludes=("corpus", "embedded"),
     )
     corpus: str | None = option(
         None,
         "Search the lines of this text. VECTORS is then a model for the lines and the queries, as nlptools-embed(1) takes it.",
         metavar="FILE",
+        excludes=("embedded", "lines_file", "source_format"),
     )
     embedded: bool = option(
         False, "The queries are JSON lines with vectors, as nlptools-embed(1) writes them with --to jsonl."
@@ -142,15 +148,8 @@ class Neighbors:
     source_format: str | None = option(None, "Format of VECTORS, if not by its name.", flag="from", choices=NAMES)
 
     def check(self) -> None:
-        """Raise UsageError for options that exclude each other."""
-        names = {"--model": self.model, "--corpus": self.corpus, "--embedded": self.embedded}
-        given = [name for name, value in names.items() if value]
-        if len(given) > 1:
-            raise UsageError(f"{' and '.join(given)} exclude each other: each makes the vectors of the queries")
-        if given and self.method != "add":
-            raise UsageError(f"--method {self.method} is for expressions; {given[0]} has none")
-        if self.corpus is not None and (self.lines_file is not None or self.source_format is not None):
-            raise UsageError("--lines and --from are for files of vectors: with --corpus, VECTORS is a model")
+        """Raise UsageError for options that cannot be combined."""
+        check_combinations(self)
 
 
 @dataclass(frozen=True)
@@ -166,18 +165,23 @@ class Convert:
         "Write fewer bytes, to a directory: int8, a byte per number; pq, a byte for several numbers. The loss is reported.",
         choices=("none", "int8", "pq"),
     )
-    subvectors: int = option(0, "Bytes per vector of --quantize pq; 0: one for every two numbers.", low=0, metavar="N")
+    subvectors: int = option(
+        0,
+        "Bytes per vector; 0: one for every two numbers.",
+        low=0,
+        metavar="N",
+        only={"quantize": ("pq",)},
+    )
     seed: int = option(1, "Seed of the centroids of --quantize pq.", low=0, high=LARGEST_SEED, metavar="N")
     force: bool = option(False, "Replace the target if it exists.")
 
     def check(self, target: str) -> None:
-        """Raise UsageError for options that exclude each other; `target` is the format of the output."""
+        """Raise UsageError for options that cannot be combined; `target` is the format of the output."""
+        check_combinations(self)
         if self.quantize != "none" and target != "bundle":
             raise UsageError(f"--quantize {self.quantize} writes a directory of vectors (bundle), not {target}")
-        if self.subvectors and self.quantize != "pq":
-            raise UsageError("--subvectors needs --quantize pq")
 
     def check_model(self) -> None:
-        """Raise UsageError for options that do not go with a model, which has no vectors to choose from."""
+        """Raise UsageError for options that apply to word vectors only."""
         if replace(self, force=False) != Convert():
-            raise UsageError("only --force goes with the weights of an ELMo, adapters and n-gram models")
+            raise UsageError("only --force applies to the weights of an ELMo, adapters and n-gram models")

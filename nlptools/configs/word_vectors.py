@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from nlptools.configs import option, vectors
+from nlptools.configs.combinations import check_combinations
 from nlptools.configs.units import duration, interval
 from nlptools.errors import UsageError
 
@@ -29,7 +30,8 @@ class TrainW2V:
     """Model options"""
 
     model: str = option("skipgram", "Skip-gram, continuous bag of words, or GloVe.", choices=MODELS)
-    loss: str = option("ns", "Negative sampling, hierarchical softmax, or the softmax over all words.", choices=LOSSES)
+    loss: str = option("ns", "Negative sampling, hierarchical softmax, or the softmax over all words.", choices=LOSSES,
+                       only={"model": ("skipgram", "cbow")})  # fmt: skip
     dim: int = option(100, "Dimensions of the vectors.", low=1, high=10000, metavar="N")
     window: int = option(5, "Maximum distance between a word and its context.", low=1, high=1000, metavar="N")
     shrink_windows: bool = option(True, "Draw the size of each window from 1 to --window; otherwise use --window.")
@@ -42,10 +44,15 @@ class TrainW2V:
     )
     min_count: int = option(5, "Drop words that occur less often.", low=1, metavar="N")
     subwords: str | None = option(
-        None, "Use character n-grams of these lengths (such as 3-6) too, as fastText.", metavar="A-B", check=lengths
+        None,
+        "Use character n-grams of these lengths (such as 3-6) too, as fastText.",
+        metavar="A-B",
+        check=lengths,
+        only={"model": ("skipgram", "cbow")},
     )
     buckets: int = option(2_000_000, "Rows that n-grams are hashed onto (--subwords).", low=1, metavar="N")
-    position_weights: bool = option(False, "Weight context words by their position in the window (cbow).")
+    position_weights: bool = option(False, "Weight context words by their position in the window.",
+                                    only={"model": ("cbow",)})  # fmt: skip
     cbow_gradient: str = option(
         "corrected",
         "corrected: each word of the mean gets its share of the gradient; legacy: the whole gradient, as word2vec.",
@@ -62,7 +69,7 @@ class TrainW2V:
     )  # fmt: skip
     init: str | None = option(
         None, "Start from these vectors, with the same --dim, --subwords and --buckets; words that they lack are added.",
-        metavar="VECTORS",
+        metavar="VECTORS", excludes=("vocab",),
     )  # fmt: skip
     vocab: str | None = option(None, "Train vectors of these words only: lines of word TAB count.", metavar="FILE")
 
@@ -78,14 +85,8 @@ class TrainW2V:
 
     def check(self, kind: str) -> None:
         """Raise UsageError for incompatible options; `kind` is the output format."""
+        check_combinations(self)
         refusals = (
-            (self.model == "glove" and self.loss != "ns", "--loss is for skipgram and cbow"),
-            (self.model == "glove" and self.subwords is not None, "--subwords is for skipgram and cbow"),
-            (self.position_weights and self.model != "cbow", "--position-weights is for --model cbow"),
-            (
-                self.init is not None and self.vocab is not None,
-                "--init has its own vocabulary: it cannot be combined with --vocab",
-            ),
             (self.lr is not None and self.lr == 0, "--lr must be greater than 0"),
             (kind not in vectors.NAMES, f"no such format: {kind}"),
         )

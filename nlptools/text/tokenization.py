@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nlptools import messages
+from nlptools.configs.combinations import check_combinations
 from nlptools.configs.text import SENTENCEPIECE_KINDS, BuildVocab, Tokenize
 from nlptools.environment import available_threads
 from nlptools.errors import DataError, OutputError, UsageError, display, reason
@@ -67,7 +68,7 @@ def tokenize_files(
         single: yield one string per line.
         blocks: the text, if it is not the lines of the inputs.
     """
-    _check_settings(settings)
+    check_combinations(settings)
     paths = streams.check_inputs(inputs)
     tokenizer = tokenizers.load(settings.tokenizer, settings.vocab, settings.lowercase)
     lines = blocks is None
@@ -111,23 +112,6 @@ def _side_by_side(blocks: Iterable[LineBlock], work: Callable[[LineBlock], str],
                 yield pending.pop(0).result()
         for future in pending:
             yield future.result()
-
-
-def _check_settings(settings: Tokenize) -> None:
-    """Raise UsageError for options that exclude each other."""
-    chosen = [
-        flag
-        for flag, on in (
-            ("--decode", settings.decode),
-            ("--sample", settings.sample is not None),
-            ("--nbest", settings.nbest),
-        )
-        if on
-    ]
-    if len(chosen) > 1:
-        raise UsageError(f"{' and '.join(chosen)} exclude each other")
-    if settings.decode and (settings.bos or settings.eos):
-        raise UsageError("--bos and --eos cannot be combined with --decode")
 
 
 def _each(lines: Iterable[str | LineBlock], work: Callable[[LineBlock], str]) -> Iterator[str]:
@@ -288,15 +272,7 @@ def build_vocab(
 
 
 def _check_vocab_settings(settings: BuildVocab) -> None:
-    kind = settings.kind
-    if kind != "words" and settings.output == "-":
-        raise UsageError(f"--kind {kind} needs -o/--output: it writes several files")
-    if kind != "words" and settings.tokenizer != "whitespace":
-        raise UsageError("-t/--tokenizer needs --kind words")
-    if kind in SENTENCEPIECE_KINDS and settings.min_count:
-        raise UsageError(f"--min-count cannot be combined with --kind {kind}")
-    if settings.strip_accents and kind != "wordpiece":
-        raise UsageError("--strip-accents needs --kind wordpiece")
+    check_combinations(settings)
     if any(any(c in token for c in " \t\r\n") for token in settings.special or ()):
         raise UsageError("--special: special tokens cannot contain spaces")
 

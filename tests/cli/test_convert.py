@@ -95,8 +95,8 @@ def test_pq_options(call: Run, source: Path, tmp_path: Path) -> None:
     assert call("convert", "q", "-").lines[2] == call("convert", source, "-").lines[2], "three words, three centroids"
     for options, said in (
         (["--quantize", "pq", "--subvectors", 3], "2 dimensions"),
-        (["--subvectors", 2], "needs --quantize pq"),
-        (["--quantize", "int8", "--subvectors", 2], "needs --quantize pq"),
+        (["--subvectors", 2], "--subvectors applies to --quantize pq only"),
+        (["--quantize", "int8", "--subvectors", 2], "--subvectors applies to --quantize pq only"),
         (["--quantize", "pq", "--to", "npy"], "directory"),
     ):
         done = call("convert", source, "other", *options)

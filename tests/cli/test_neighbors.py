@@ -266,10 +266,10 @@ def test_a_text_is_searched_in_one_command(call: Run, tmp_path: Path) -> None:
 def test_refusals_of_a_text_to_search(call: Run, table: Path) -> None:
     (table.parent / "notes").write_text("")
     for args, code, message in (
-        (["--model", "v.txt"], 2, "--model and --corpus exclude each other"),
-        (["--embedded"], 2, "--corpus and --embedded exclude each other"),
-        (["--method", "mul"], 2, "--method mul is for expressions; --corpus has none"),
-        (["--lines", "notes"], 2, "with --corpus, VECTORS is a model"),
+        (["--model", "v.txt"], 2, "--model cannot be combined with --corpus"),
+        (["--embedded"], 2, "--corpus cannot be combined with --embedded"),
+        (["--method", "mul"], 2, "--method cannot be combined with --corpus"),
+        (["--lines", "notes"], 2, "--corpus cannot be combined with --lines"),
         ([], 65, "notes: no lines to search"),
         (["-"], 65, "notes: no lines to search"),
     ):

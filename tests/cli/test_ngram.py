@@ -76,7 +76,7 @@ def test_convert_goes_from_arpa_to_a_directory_and_back(trained):
         (("lm", "third.arpa"), 73, "third.arpa: exists"),
         (("lm", "other"), 2, "the target is an ARPA file, such as other.arpa"),
         (("lm.arpa", "lm.bin"), 2, ".bin files hold word vectors"),
-        (("lm.arpa", "other", "--restrict", "5"), 2, "only --force goes with"),
+        (("lm.arpa", "other", "--restrict", "5"), 2, "only --force applies to"),
         (("none.arpa", "other"), 66, "none.arpa"),
     ):
         refused = within(trained, "convert", *arguments)

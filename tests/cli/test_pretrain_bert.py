@@ -198,10 +198,13 @@ def test_what_is_no_model_is_refused(call: Run, text: Path) -> None:
     [
         (("-t", "tok", "--hidden", 30, "--heads", 4), "is not a multiple of"),
         ((), "--tokenizer"),
-        (("-t", "tok", "--embedding", 8), "--embedding needs --objective electra"),
+        (("-t", "tok", "--embedding", 8), "--embedding applies to --objective electra only"),
         (("-t", "tok", "--long-phase", "64"), "not a length and a share"),
         (("-t", "tok", "--long-phase", "64:0.1"), "must be more than --max-length 128"),
-        (("-t", "tok", "--preset", "electra-small", "--objective", "bert"), "needs --objective electra"),
+        (
+            ("-t", "tok", "--preset", "electra-small", "--objective", "bert"),
+            "--preset electra-small requires --objective electra",
+        ),
         (("-t", "tok", "--preset", "huge"), "electra-base"),
     ],
 )

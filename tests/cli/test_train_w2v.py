@@ -341,7 +341,7 @@ def test_no_learning_rate_makes_vectors_that_are_no_numbers(call: Run, tmp_path:
         (["--valid", "missing"], "a\n", 66, "missing: no such file"),
         (["--init", "missing.bin"], "a\n", 66, "missing.bin"),
         (["--subwords", "6-3"], "a\n", 2, "not a range of lengths: '6-3'"),
-        (["--position-weights"], "a\n", 2, "--position-weights is for --model cbow"),
+        (["--position-weights"], "a\n", 2, "--position-weights applies to --model cbow only"),
         (["--lr", "0"], "a\n", 2, "--lr must be greater than 0"),
         (["--max-time", "1h"], "a\n", 2, "--max-time needs a place to save to"),
         (["-o", "v.odd"], "a\n", 2, "no format has such a name"),
