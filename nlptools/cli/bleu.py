@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,6 +23,11 @@ from nlptools.configs.bleu import (
     metric_options,
 )
 from nlptools.errors import CheckFailed, UsageError
+
+if TYPE_CHECKING:
+    from nlptools.metrics.translation.corpus import CorpusStatistics
+    from nlptools.metrics.translation.metric import CorpusMetric
+    from nlptools.metrics.translation.segments import Block
 
 
 @make_command(
@@ -93,7 +98,7 @@ def command(
         raise CheckFailed(f"the score {score:.{max(report.width, 2)}f} is below {report.fail_under:g}")
 
 
-def _score_sentences(metric: Any, blocks: Iterator[Any], report: BleuReport) -> None:
+def _score_sentences(metric: CorpusMetric, blocks: Iterator[Block], report: BleuReport) -> None:
     """Write a line for each segment while reading."""
     from nlptools.errors import DataError
     from nlptools.files import streams
@@ -108,7 +113,9 @@ def _score_sentences(metric: Any, blocks: Iterator[Any], report: BleuReport) -> 
         raise DataError("no segments: translations and references are empty")
 
 
-def _count(metrics: list[Any], num_systems: int, blocks: Iterator[Any], keep_rows: bool, path: str | None) -> Any:
+def _count(
+    metrics: list[CorpusMetric], num_systems: int, blocks: Iterator[Block], keep_rows: bool, path: str | None
+) -> CorpusStatistics:
     """Add up the statistics of all blocks, and also write them to `path` unless it is None."""
     from contextlib import nullcontext
 
@@ -138,7 +145,7 @@ def _systems(paths: tuple[str, ...]) -> list[str]:
     return systems
 
 
-def _watched(blocks: Iterator[Any], tokenizer: str) -> Iterator[Any]:
+def _watched(blocks: Iterator[Block], tokenizer: str) -> Iterator[Block]:
     """`blocks`; warns of text in a script that the tokenizer does not split, and at the end of text that looks tokenized."""
     from nlptools import messages
     from nlptools.text.east_asian import tokenizer_for

@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from nlptools.errors import UsageError, shown
 from nlptools.formats import values
 from nlptools.metrics.metric import (
     Categories,
+    Details,
     Evaluation,
     Ints,
     MetricData,
@@ -288,7 +288,7 @@ def _matthews(counts: _Counts) -> Values:
 # -- the confusion matrix ---------------------------------------------------------------------------------------------
 
 
-def confusion(cells: Ints, names: Sequence[str]) -> dict[str, Any]:
+def confusion(cells: Ints, names: Sequence[str]) -> Details:
     """The labels, and how often each gold label (row) was predicted as each (column)."""
     size = len(names)
     if size > MOST_LABELS_SHOWN:

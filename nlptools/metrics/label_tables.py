@@ -6,14 +6,13 @@ Shapes: L labels or types of entities.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from nlptools.errors import UsageError
 from nlptools.metrics import tables
 from nlptools.metrics.classification import MOST_LABELS_SHOWN, precision_recall_f1
-from nlptools.metrics.metric import Evaluation, Values, ratio
+from nlptools.metrics.metric import Details, Evaluation, Values, ratio
 
 _HEADINGS = ("precision", "recall", "f1-score", "support")
 _COLUMN = 9  # characters
@@ -66,7 +65,7 @@ def _table(names: Sequence[str], counts: Values, width: int, exclusive: bool) ->
     return [line("", _HEADINGS), "", *labels, "", *(row(name, values, total) for name, values in averages.items())]
 
 
-def confusion_lines(details: dict[str, Any]) -> list[str]:
+def confusion_lines(details: Details) -> list[str]:
     """The confusion matrix in `details` as aligned lines for a terminal, rows gold, columns predicted.
 
     No lines if the details hold no matrix, as for very many labels.

@@ -31,6 +31,8 @@ Values = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Table = NDArray[Any]  # statistics: int64, or float64 where a statistic is not a count
 Floats = NDArray[Any]  # float64 or float32
+FloatType = type[np.floating[Any]]
+Details = dict[str, Any]  # JSON
 Paths = tuple[str | None, str | None]  # files of gold and predictions, for messages
 Items = tuple[tuple[str, str], ...]  # of a signature, in order
 
@@ -127,8 +129,8 @@ class Evaluation:
     scores: Callable[[Table], Floats]
     unit: str
     items: Items = ()
-    details: dict[str, Any] = field(default_factory=dict)
-    precision: type[np.floating[Any]] | None = None
+    details: Details = field(default_factory=dict)
+    precision: FloatType | None = None
 
     @property
     def count(self) -> int:
@@ -163,7 +165,7 @@ def means(
     table: Table,
     unit: str,
     items: Items = (),
-    details: dict[str, Any] | None = None,
+    details: Details | None = None,
     scale: float = 1.0,
 ) -> Evaluation:
     """An evaluation with the means of the columns of a table (N, M), times `scale`."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,19 @@ from nlptools.errors import UsageError
 from nlptools.formats.tag_rules import RULES, neighbours, tags_expected
 from nlptools.formats.tag_schemes import is_span_tag
 from nlptools.metrics.classification import precision_recall_f1
-from nlptools.metrics.metric import Evaluation, Floats, Ints, MetricData, Sums, Table, Values, ratio, select, titles
+from nlptools.metrics.metric import (
+    Details,
+    Evaluation,
+    Floats,
+    Ints,
+    MetricData,
+    Sums,
+    Table,
+    Values,
+    ratio,
+    select,
+    titles,
+)
 from nlptools.metrics.ngrams import END
 from nlptools.metrics.tags import Tags, aligned, with_documents
 
@@ -329,7 +341,7 @@ def _evaluation(counts: _Counts, scheme: str, averages: Sequence[str], by_type: 
     return Evaluation(tuple(names), Sums(table), scores, "sentences", signature, _details(counts, found))
 
 
-def _details(counts: _Counts, found: Ints) -> dict[str, Any]:
+def _details(counts: _Counts, found: Ints) -> Details:
     """The counts over all sentences, in all and by type."""
     totals = {"gold": counts.gold.sum(0), "predicted": counts.predicted.sum(0), "correct": counts.correct.sum(0)}
     each = precision_recall_f1(*(totals[key].astype(np.float64) for key in ("correct", "predicted", "gold")))

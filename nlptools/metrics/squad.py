@@ -20,7 +20,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +30,7 @@ from nlptools.configs.metrics import MetricRequest
 from nlptools.errors import DataError, UsageError
 from nlptools.formats.squad import GoldAnswers as GoldAnswers
 from nlptools.metrics.metric import (
+    Details,
     Evaluation,
     Examples,
     Items,
@@ -86,7 +86,7 @@ def squad(
     _check(questions, version)
     exact, f1 = (np.array(column) for column in zip(*(scores(q, predictions.get(q.id), version) for q in questions)))
     missing = [q.id for q in questions if q.id not in predictions]
-    details: dict[str, Any] = {
+    details: Details = {
         "total": len(questions),
         "missing": len(missing),
         "missing_ids": missing[:_MOST_NAMED],
@@ -199,7 +199,7 @@ def _version_2(
     answerable: NDArray[np.bool_],
     sweep: _Sweep | None,
     items: Items,
-    details: dict[str, Any],
+    details: Details,
 ) -> Evaluation:
     """The scores of all questions, of those with and those without an answer, and at the best thresholds.
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from nlptools.metrics.metric import Evaluation, Floats, Items, Sums, Table
+from nlptools.metrics.metric import Evaluation, Floats, FloatType, Items, Sums, Table
 from nlptools.metrics.paired import check_references
 
 References = Sequence[Sequence["str | None"]]  # one list per reference; None where a segment has no such reference
@@ -93,7 +93,7 @@ class CorpusMetric(ABC):
 
 
 def corpus_evaluation(
-    metric: CorpusMetric, table: Table, items: Items = (), precision: type[np.floating[Any]] | None = None
+    metric: CorpusMetric, table: Table, items: Items = (), precision: FloatType | None = None
 ) -> Evaluation:
     """`metric` with the statistics (N, C) of some segments. `items` come first in the signature."""
     return Evaluation(
@@ -106,6 +106,6 @@ def corpus_evaluation(
     )
 
 
-def score_type(totals: Table) -> type[np.floating[Any]]:
+def score_type(totals: Table) -> FloatType:
     """The type in which sums are divided by one another, see `CorpusMetric.scores`."""
     return np.float32 if totals.dtype == np.float32 else np.float64

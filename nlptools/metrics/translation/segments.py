@@ -9,6 +9,8 @@ from nlptools.errors import DataError, display
 from nlptools.files import streams
 from nlptools.metrics.translation.metric import References
 
+Block = tuple[list[list[str]], References]  # parallel segments: by system, by reference
+
 
 def reference_counts(references: References) -> list[int]:
     """The number of references of each segment."""
@@ -19,7 +21,7 @@ def reference_counts(references: References) -> list[int]:
 
 def read(
     systems: Sequence[str], references: Sequence[str], num_refs: int = 1, errors: str = "strict"
-) -> Iterator[tuple[list[list[str]], References]]:
+) -> Iterator[Block]:
     """Blocks of parallel segments of files: (by system, by reference), with trailing white space removed.
 
     If `num_refs` is not 1, the only file of references has that many fields in each line; 0 allows any number.
