@@ -41,16 +41,16 @@ _LENGTH = 256  # context of the model
 
 def options() -> argparse.Namespace:
     """The options."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", default=",".join(SIDES))
-    parser.add_argument("--examples", type=int, default=256)
-    parser.add_argument("--layers", type=int, default=6)
-    parser.add_argument("--hidden", type=int, default=384)
-    parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--worker", nargs=4, metavar=("DIR", "PART", "SIDE", "PRECISION"), help=argparse.SUPPRESS)
-    return parser.parse_args()
+    return side_by_side.options(
+        __doc__,
+        parts=",".join(SIDES),
+        examples=256,
+        layers=6,
+        hidden=384,
+        batch=16,
+        threads=side_by_side.CORES,
+        rounds=3,
+    )
 
 
 def main() -> None:
@@ -64,10 +64,9 @@ def main() -> None:
         measure = ours if side == "ours" else theirs
         side_by_side.serve(measure(Path(directory), part, side, precision, chosen))
         return
-    from nlptools.compute.backend import Backend
 
     print(side_by_side.machine())
-    precisions = ["fp32", "bf16"] if Backend.detect().precision == "bf16" else ["fp32"]
+    precisions = side_by_side.precisions()
     shape = f"GPT-2 of {chosen.layers} x {chosen.hidden}, batch {chosen.batch}"
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary)
@@ -82,9 +81,7 @@ def main() -> None:
                 for precision in precisions
                 for side, title in SIDES[part].items()
             }
-            side_by_side.compare(f"{part}, {shape}", "examples/s", dict(workers), chosen.rounds)
-            for worker in workers.values():
-                worker.close()
+            side_by_side.compare(f"{part}, {shape}", "examples/s", workers, chosen.rounds)
 
 
 def make_model(directory: Path, chosen: argparse.Namespace) -> None:

@@ -10,7 +10,6 @@ cost neither side anything; and how many of the development set each gets right 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import tempfile
@@ -19,21 +18,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import side_by_side
+
 PASSES = 6
 SHARED: dict[str, Any] = {"dim": 16, "wordNgrams": 2, "verbose": 0}
 
 
 def main() -> None:
     """Measure and report, or be one of the workers."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--copies", type=int, default=4)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--worker", nargs=2, metavar=("SIDE", "FILE"), help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = side_by_side.options(__doc__, epochs=20, copies=4, threads=side_by_side.CORES, rounds=3)
     os.environ["OMP_NUM_THREADS"] = str(options.threads)  # before torch is imported, here and in the processes
-    import side_by_side
 
     if options.worker:
         side, file = options.worker
@@ -54,9 +48,7 @@ def main() -> None:
             "fasttext supervised": side_by_side.Worker(script, "theirs", str(many), *more),
             "nlptools": side_by_side.Worker(script, "ours", str(many), *more),
         }
-        side_by_side.compare("bag of words and pairs", "examples per second", dict(sides), options.rounds)
-        for worker in sides.values():
-            worker.close()
+        side_by_side.compare("bag of words and pairs", "examples per second", sides, options.rounds)
         for name, train in {"fasttext supervised": theirs, "nlptools": ours}.items():
             accuracy = train(training, PASSES, options.threads)[1]
             print(f"  SST-2, dev, accuracy after {PASSES} passes: {name} {accuracy:.1%}")
@@ -71,7 +63,6 @@ def speed(train: Callable[[int], float], file: Path, epochs: int) -> Callable[[]
 def theirs(file: Path, epochs: int, threads: int) -> tuple[float, float]:
     """Seconds of a training, and the accuracy on dev.tsv."""
     import fasttext
-    import side_by_side
 
     with tempfile.TemporaryDirectory() as directory:
         labelled, held_out = Path(directory, "train"), Path(directory, "dev")
@@ -91,7 +82,6 @@ def rewrite(file: Path, to: Path) -> None:
 
 def ours(file: Path, epochs: int, threads: int) -> tuple[float, float]:
     """Seconds of a training, and the accuracy on dev.tsv."""
-    import side_by_side
 
     from nlptools import messages
     from nlptools.configs import Compute

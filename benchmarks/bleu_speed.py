@@ -9,7 +9,6 @@ for zh, random Chinese characters as frequent as Zipf's law says. --huge adds a 
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import subprocess
@@ -156,11 +155,7 @@ def huge(options: list[str]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("jobs", nargs="*", metavar="JOB", help="rows to measure, by a part of their name")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--huge", action="store_true")
-    arguments = parser.parse_args()
+    arguments = side_by_side.options(__doc__, "jobs*", rounds=3, huge=False)
     print(side_by_side.machine())
     for job in JOBS:
         if not arguments.jobs or any(part in job for part in arguments.jobs):

@@ -11,9 +11,7 @@ strings. Values are compared in fp32.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
-import os
 import random
 import sys
 import tempfile
@@ -85,7 +83,7 @@ def harness_side(
 
 def worker(directory: str, side: str, items: int) -> None:
     """Serve one side."""
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    torch.set_num_threads(side_by_side.CORES)
     name, precision, *batch = side.split("-")
     make = our_side if name == "nlptools" else harness_side
     with redirect_stdout(sys.stderr):  # standard output is for figures, and the harness writes notes there
@@ -103,21 +101,14 @@ def worker(directory: str, side: str, items: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--items", type=int, default=1000)
-    parser.add_argument("--layers", type=int, default=12)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    arguments = side_by_side.options(__doc__, items=1000, layers=12, rounds=3)
     if arguments.worker:
         directory, side, items = arguments.worker
         worker(directory, side, int(items))
         return
 
-    from nlptools.compute.backend import Backend
-
     print(side_by_side.machine())
-    precisions = ["fp32", "bf16"] if Backend.detect().precision == "bf16" else ["fp32"]
+    precisions = side_by_side.precisions()
     known = importlib.util.find_spec("lm_eval") is not None
     if not known:
         print("lm_eval is not installed: nlptools alone")
@@ -129,9 +120,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         make_model(directory, arguments.layers)
         workers = {n: side_by_side.Worker(__file__, directory, s, str(arguments.items)) for n, s in sides.items()}
-        side_by_side.compare(title, "items/s", dict(workers), arguments.rounds)
-        for process in workers.values():
-            process.close()
+        side_by_side.compare(title, "items/s", workers, arguments.rounds)
         if known:
             both = [
                 np.load(Path(directory) / f"{side}.npy") for side in (f"harness-fp32-{batches[0]}", "nlptools-fp32")

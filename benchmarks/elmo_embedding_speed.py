@@ -10,8 +10,6 @@ each direction; also under bf16 autocast. Ours embeds 512 lines at a time, as th
 
 from __future__ import annotations
 
-import argparse
-import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -120,7 +118,7 @@ def our_side(shape: str, precision: str, texts: list[str]) -> Callable[[], list[
 
 def worker(shape: str, side: str, precision: str, place: str) -> None:
     """Serve one side."""
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    torch.set_num_threads(side_by_side.CORES)
     texts = Path(place, "lines.txt").read_text(encoding="utf-8").split("\n")[:-1]
     count = sum(len(text.split()) for text in texts)
     vectors = (our_side if side == "ours" else plain_side)(shape, precision, texts)
@@ -137,31 +135,22 @@ def worker(shape: str, side: str, precision: str, place: str) -> None:
 
 def main() -> None:
     """Measure and report."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("text", nargs="?", type=Path)
-    parser.add_argument("--shape", default="small", choices=SHAPES)
-    parser.add_argument("--lines", type=int, default=400)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--worker", nargs=4, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = side_by_side.options(__doc__, "/text?", shape="small", lines=400, rounds=3)
     if options.worker:
         worker(*options.worker)
         return
-    from nlptools.compute.backend import Backend
 
     print(side_by_side.machine())
     text = options.text or side_by_side.published("enwiki_slice", "valid.txt")
     rows = [line for line in text.read_text(encoding="utf-8").split("\n") if 5 <= len(line.split()) <= 60]
-    precisions = ("fp32", "bf16") if Backend.detect().precision == "bf16" else ("fp32",)
+    precisions = side_by_side.precisions()
     named = {"plain": "plain nn.LSTM and character CNN", "ours": "nlptools"}
     with tempfile.TemporaryDirectory() as place:
         Path(place, "lines.txt").write_text("".join(f"{row}\n" for row in rows[: options.lines]), encoding="utf-8")
         sides = {f"{name}, {p}": (side, p) for p in precisions for side, name in named.items()}
         workers = {name: side_by_side.Worker(__file__, options.shape, *side, place) for name, side in sides.items()}
         title = f"word vectors of an ELMo, {options.shape}, {min(len(rows), options.lines)} lines"
-        side_by_side.compare(title, "words/s", dict(workers), options.rounds)
-        for each in workers.values():
-            each.close()
+        side_by_side.compare(title, "words/s", workers, options.rounds)
         theirs, ours = (np.load(Path(place, f"{side}-fp32.npy")) for side in named)
         print(f"  largest difference in fp32: {np.abs(theirs - ours).max():.1e}")
 

@@ -22,6 +22,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import side_by_side
+
 PRECISIONS = ("fp32", "bf16")
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 BATCH = 32
@@ -40,7 +42,6 @@ def main() -> None:
     options = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = str(options.threads)  # before torch is imported, here and in the processes
     import embedding_speed
-    import side_by_side
 
     options.model = options.model or embedding_speed.minilm()
     if options.worker:
@@ -63,9 +64,7 @@ def main() -> None:
         workers = {name: side_by_side.Worker(script, str(path), str(text), *more) for name, path in converted.items()}
         for kind in PRECISIONS:
             workers[f"nlptools {kind}"] = side_by_side.Worker(embedding_speed.__file__, kind, str(text), *more)
-        side_by_side.compare(f"{count:,} sentences", "sentences per second", dict(workers), options.rounds)
-        for worker in workers.values():
-            worker.close()
+        side_by_side.compare(f"{count:,} sentences", "sentences per second", workers, options.rounds)
         tell_cosines(converted, options.model, text.read_text(encoding="utf-8").split("\n")[:1000], options.threads)
 
 

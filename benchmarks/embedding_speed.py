@@ -26,6 +26,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import side_by_side
+
 PARTS = ("steady", "process", "memory")
 PRECISIONS = ("fp32", "bf16")
 _THEIRS = """
@@ -58,7 +60,6 @@ def main() -> None:
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NLPTOOLS_EMBED_THREADS"):
         os.environ[name] = str(options.threads)  # before torch is imported, here and in the processes
     options.model = options.model or minilm()
-    import side_by_side
 
     if options.worker:
         side_by_side.serve(worker(options))
@@ -95,7 +96,6 @@ def some_lines(source: str, path: Path, count: int) -> int:
 
 def worker(options: argparse.Namespace) -> Callable[[], float]:
     """A measure of one side, the model loaded; --file holds just its lines."""
-    import side_by_side
 
     lines = Path(options.file).read_text(encoding="utf-8").removesuffix("\n").split("\n")
     job: Callable[[], object]
@@ -125,21 +125,17 @@ def worker(options: argparse.Namespace) -> Callable[[], float]:
 
 def steady(options: argparse.Namespace, text: Path, count: int) -> None:
     """Both sides in processes of their own that stay."""
-    import side_by_side
 
     script = os.path.abspath(__file__)
     more = ["--model", options.model, "--threads", str(options.threads)]
     names = {"theirs": "sentence-transformers", **{precision: f"nlptools {precision}" for precision in PRECISIONS}}
     workers = {name: side_by_side.Worker(script, kind, str(text), *more) for kind, name in names.items()}
-    side_by_side.compare(f"{count:,} sentences, steady", "sentences per second", dict(workers), options.rounds)
-    for side in workers.values():
-        side.close()
+    side_by_side.compare(f"{count:,} sentences, steady", "sentences per second", workers, options.rounds)
 
 
 def process(options: argparse.Namespace, text: Path, count: int) -> None:
     """Both sides as commands; then their vectors beside each other."""
     import numpy as np
-    import side_by_side
 
     arrays = {name: text.with_name(f"{name}.npy") for name in ("theirs", *PRECISIONS)}
 

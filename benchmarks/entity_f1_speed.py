@@ -9,7 +9,6 @@ Prints thousand tokens per second.
 
 from __future__ import annotations
 
-import argparse
 import random
 import tempfile
 import warnings
@@ -26,14 +25,7 @@ from nlptools.metrics.tags import read_tags
 
 def main() -> None:
     """Measure and report."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--tokens", type=int, default=200_000)
-    parser.add_argument("--types", type=int, default=4)
-    parser.add_argument(
-        "--scheme", default="iob2", choices=[name for name in spans.SCHEMES if hasattr(schemes, name.upper())]
-    )
-    parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args()
+    options = side_by_side.options(__doc__, tokens=200_000, types=4, scheme="iob2", rounds=3)
     gold, predicted = some_tags(options.tokens, options.types, options.scheme)
     warnings.simplefilter("ignore")
 

@@ -18,18 +18,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import side_by_side
+
 
 def main() -> None:
     """Measure and report."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--words", type=int, default=30_000)
-    parser.add_argument("--dimensions", type=int, default=100)
-    parser.add_argument("--questions", type=int, default=2000, help="how many gensim is asked; 0: all")
-    parser.add_argument("--method", default="add", choices=("add", "mul"))
-    parser.add_argument("--vectors", help="word vectors instead of random ones")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=1, help="of BLAS, for both sides")
-    options = parser.parse_args()
+    options = side_by_side.options(
+        __doc__, words=30_000, dimensions=100, questions=2000, method="add", vectors=str, rounds=3, threads=1
+    )
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(options.threads)  # before numpy is imported
     compare(options)
@@ -39,7 +35,6 @@ def compare(options: argparse.Namespace) -> None:
     """Both sides on the same vectors and questions."""
     import gensim
     import numpy
-    import side_by_side
 
     from nlptools.configs.eval_vectors import EvalVectors
     from nlptools.vectors import evaluation
@@ -108,7 +103,6 @@ def made_up(lines: list[str], count: int, dimensions: int) -> tuple[list[str], A
 
 def questions() -> list[str]:
     """The lines of a file of analogies."""
-    import side_by_side
 
     path = side_by_side.found("analogies", "questions-words.txt")
     if path is not None:

@@ -30,6 +30,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import side_by_side
+
 PARTS = ("train", "predict")
 # as finetuning_quality.py has them: options of the task, files
 TASKS = {
@@ -54,20 +56,19 @@ with open(sys.argv[3], "w", encoding="utf-8") as out:
 
 def main() -> None:
     """Measure and report, or be one of the workers."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", action="append", choices=PARTS)
-    parser.add_argument("--task", default=",".join(TASKS), help="separated by commas")
-    parser.add_argument("--examples", type=int, default=2000)
-    parser.add_argument("--lines", type=int, default=20_000)
-    parser.add_argument("--model", default=None)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--worker", nargs=2, metavar=("SIDE", "TASK"), help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = side_by_side.options(
+        __doc__,
+        part=[],
+        task=",".join(TASKS),
+        examples=2000,
+        lines=20_000,
+        model=str,
+        threads=side_by_side.CORES,
+        rounds=3,
+    )
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NLPTOOLS_FINETUNE_THREADS", "NLPTOOLS_PREDICT_THREADS"):
         os.environ[name] = str(options.threads)  # before torch is imported, here and in the processes
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    import side_by_side
     from embedding_speed import minilm
 
     options.model = options.model or minilm()
@@ -90,7 +91,6 @@ def main() -> None:
 
 def training(options: argparse.Namespace) -> None:
     """An epoch by each side, in turns, task by task."""
-    import side_by_side
 
     more = ("--examples", str(options.examples), "--threads", str(options.threads), "--model", options.model)
     tasks = options.task.split(",")
@@ -100,14 +100,11 @@ def training(options: argparse.Namespace) -> None:
         workers = {
             title: side_by_side.Worker(os.path.abspath(__file__), side, task, *more) for side, title in SIDES.items()
         }
-        side_by_side.compare(f"fine-tuning, {task}", "examples per second", dict(workers), options.rounds)
-        for worker in workers.values():
-            worker.close()
+        side_by_side.compare(f"fine-tuning, {task}", "examples per second", workers, options.rounds)
 
 
 def examples_of(task: str, options: argparse.Namespace) -> tuple[Any, list[Any]]:
     """The task, which has learned the labels, and its first examples."""
-    import side_by_side
 
     from nlptools.configs.finetuning import Files, Finetune
     from nlptools.tasks import task as tasks
@@ -121,7 +118,6 @@ def examples_of(task: str, options: argparse.Namespace) -> tuple[Any, list[Any]]
 
 def ours(task: str, options: argparse.Namespace) -> Callable[[], float]:
     """Examples per second of an epoch of the steps that `finetune` takes."""
-    import side_by_side
 
     from nlptools import bundle
     from nlptools.batches.features import FeatureBatches
@@ -156,7 +152,6 @@ def theirs(task: str, fast: bool, options: argparse.Namespace) -> Callable[[], f
     command = [sys.executable, "-c", code, task, str(options.examples), options.model]
     told = subprocess.run(command, cwd=Path(__file__).parent, stdout=subprocess.PIPE, text=True, check=True).stdout
     data = json.loads(told)
-    import side_by_side
     import torch
     import transformers
 
@@ -232,7 +227,6 @@ def batches(rows: list[dict[str, Any]], alike: bool) -> Iterator[list[dict[str, 
 
 def prediction(options: argparse.Namespace) -> None:
     """Both sides as commands, with a model that `finetune` made; then how often they say the same."""
-    import side_by_side
 
     source = side_by_side.published("sst2", "train.tsv")
     with tempfile.TemporaryDirectory() as directory:
@@ -263,7 +257,6 @@ def prediction(options: argparse.Namespace) -> None:
 
 def speed(job: Callable[[], None], count: int) -> float:
     """Sentences per second of a job over `count` of them."""
-    import side_by_side
 
     return count / side_by_side.seconds(job)
 

@@ -11,8 +11,6 @@ ended. Last, one prompt of 32 tokens and 128 new ones, as in a chat, ours also w
 
 from __future__ import annotations
 
-import argparse
-import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -154,7 +152,7 @@ def make_model(directory: str, layers: int) -> None:
 
 def worker(directory: str, side: str, count: int) -> None:
     """Serve one side."""
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    torch.set_num_threads(side_by_side.CORES)
     dtypes = {"fp32": torch.float32, "bf16": torch.bfloat16}
     name, precision, *job = side.split("-")
     if job == ["alone"] and name == "nlptools":
@@ -178,9 +176,7 @@ def compare_alone(directory: str, precisions: list[str], rounds: int) -> None:
     sides |= {f"nlptools, {p}": f"nlptools-{p}-alone" for p in (*precisions, "int8")}
     workers = {name: side_by_side.Worker(__file__, directory, side, "1") for name, side in sides.items()}
     title = f"greedy generation, GPT-2 124M shape, one prompt of {ALONE_LENGTH}, {ALONE_NEW} new tokens"
-    side_by_side.compare(title, "new tokens/s", dict(workers), rounds)
-    for process in workers.values():
-        process.close()
+    side_by_side.compare(title, "new tokens/s", workers, rounds)
     theirs, ours = (
         np.load(f"{directory}/alone-{name}.npy") for name in ("transformers-torch.float32", "nlptools-fp32")
     )
@@ -188,24 +184,14 @@ def compare_alone(directory: str, precisions: list[str], rounds: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--single", type=int, default=4, help="prompts that transformers does one by one")
-    parser.add_argument("--mixed", type=int, default=64, help="prompts of mixed length; 0: leave these jobs out")
-    parser.add_argument("--alone", type=int, default=1, help="0: leave out the job of one prompt")
-    parser.add_argument("--batches", type=int, default=1, help="0: leave out the jobs of 32 prompts")
-    parser.add_argument("--layers", type=int, default=12, help="layers of the model")
-    parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    arguments = side_by_side.options(__doc__, rounds=3, single=4, mixed=64, alone=1, batches=1, layers=12)
     if arguments.worker:
         directory, side, count = arguments.worker
         worker(directory, side, int(count))
         return
 
-    from nlptools.compute.backend import Backend
-
     print(side_by_side.machine())
-    precisions = ["fp32", "bf16"] if Backend.detect().precision == "bf16" else ["fp32"]
+    precisions = side_by_side.precisions()
     with tempfile.TemporaryDirectory() as directory:
         make_model(directory, arguments.layers)
         titles = (("batches of 32", "batch"), ("transformers one prompt at a time", "single"))
@@ -217,9 +203,7 @@ def main() -> None:
             count = str(arguments.single)
             workers = {n: side_by_side.Worker(__file__, directory, side, count) for n, side in sides.items()}
             job = f"greedy generation, GPT-2 124M shape, 32 prompts of 16, 64 new tokens, {title}"
-            side_by_side.compare(job, "new tokens/s", dict(workers), arguments.rounds)
-            for process in workers.values():
-                process.close()
+            side_by_side.compare(job, "new tokens/s", workers, arguments.rounds)
             if batch == "batch":
                 theirs = np.load(f"{directory}/transformers-torch.float32.npy")
                 same = (theirs == np.load(f"{directory}/nlptools-fp32.npy")).all(1).mean()
@@ -231,9 +215,7 @@ def main() -> None:
             workers = {n: side_by_side.Worker(__file__, directory, s, str(arguments.mixed)) for n, s in sides.items()}
             new = "64 new tokens" if job == "mixed" else "8 to 64 new tokens"
             title = f"greedy generation, GPT-2 124M shape, {arguments.mixed} prompts of 8 to 128, {new}"
-            side_by_side.compare(title, "new tokens/s", dict(workers), arguments.rounds)
-            for process in workers.values():
-                process.close()
+            side_by_side.compare(title, "new tokens/s", workers, arguments.rounds)
         if arguments.mixed:
             theirs = np.load(f"{directory}/mixed-transformers-torch.float32.npy")
             same = (theirs == np.load(f"{directory}/mixed-nlptools-fp32.npy")).all(1).mean()

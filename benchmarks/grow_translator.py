@@ -10,13 +10,13 @@ Timing decoders on random weights would not do, as their sentences do not end, a
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import shutil
 from pathlib import Path
 
 import safetensors.torch
+import side_by_side
 import torch
 from torch import Tensor
 
@@ -92,13 +92,7 @@ def grow(small: Path, large: Path, width: int, inner: int, layers: int) -> dict[
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("small", type=Path)
-    parser.add_argument("large", type=Path)
-    parser.add_argument("--width", type=int, default=2, help="times the width, and the heads")
-    parser.add_argument("--inner", type=int, default=2, help="times the inner width, besides what --width gives")
-    parser.add_argument("--layers", type=int, default=2, help="times the layers")
-    arguments = parser.parse_args()
+    arguments = side_by_side.options(__doc__, "/small", "/large", width=2, inner=2, layers=2)
     print(grow(arguments.small, arguments.large, arguments.width, arguments.inner, arguments.layers))
 
 

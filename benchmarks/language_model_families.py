@@ -12,7 +12,6 @@ for a tenth of its epochs, to try the script. --keep DIR keeps the models, and a
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import tempfile
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import records
+import side_by_side
 from safetensors import safe_open
 from side_by_side import machine, nlptools, published, seconds, unfinished
 
@@ -57,12 +57,7 @@ FAMILIES = {
 
 def main() -> None:
     """Train, measure and report."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("family", nargs="*", metavar="FAMILY")
-    parser.add_argument("--keep", type=Path)
-    parser.add_argument("--share", type=float, default=1.0)
-    parser.add_argument("--list", action="store_true", help="Show the rows and leave.")
-    options = parser.parse_args()
+    options = side_by_side.options(__doc__, "family*", keep=Path, share=1.0, list=False)
     if options.list:
         for name, family in FAMILIES.items():
             print(f"{name:<34} {family.options} --epochs {family.epochs:g}")

@@ -10,7 +10,6 @@ of what names are in a form that is easy to read off; a tagger with layers of it
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import tempfile
 from collections.abc import Sequence
@@ -76,11 +75,7 @@ def probe(train: np.ndarray, labels: np.ndarray, test: np.ndarray, count: int) -
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model")
-    parser.add_argument("--sentences", type=int, default=3000, help="of the training file")
-    parser.add_argument("--data", default="conll2003", help="folder with eng.train and eng.testa")
-    arguments = parser.parse_args()
+    arguments = side_by_side.options(__doc__, "model", sentences=3000, data="conll2003")
     folder = side_by_side.published(arguments.data)
     train, test = sentences(folder / "eng.train", arguments.sentences), sentences(folder / "eng.testa", 1 << 30)
     names = sorted({tag for sentence in train for tag in sentence.tags})

@@ -8,8 +8,6 @@ lines of 5 to 60 tokens, in batches of 32 of like length (transformers, padded o
 
 from __future__ import annotations
 
-import argparse
-import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -134,7 +132,7 @@ def make_model(directory: str, layers: int) -> None:
 
 def worker(directory: str, job: str, side: str, count: int) -> None:
     """Serve one side."""
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    torch.set_num_threads(side_by_side.CORES)
     name, precision = side.split("-")
     if name == "nlptools":
         side_by_side.serve(our_side(directory, job, precision, count))
@@ -144,22 +142,14 @@ def worker(directory: str, job: str, side: str, count: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--layers", type=int, default=30)
-    parser.add_argument("--prompts", type=int, default=32)
-    parser.add_argument("--lines", type=int, default=2000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--worker", nargs=4, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    arguments = side_by_side.options(__doc__, layers=30, prompts=32, lines=2000, rounds=3)
     if arguments.worker:
         directory, job, side, count = arguments.worker
         worker(directory, job, side, int(count))
         return
 
-    from nlptools.compute.backend import Backend
-
     print(side_by_side.machine())
-    precisions = ["fp32", "bf16"] if Backend.detect().precision == "bf16" else ["fp32"]
+    precisions = side_by_side.precisions()
     shape = f"LLaMA of {arguments.layers} layers, 576 wide (SmolLM 135M: 30)"
     jobs = {
         "generate": (f"greedy generation, {shape}, prompts of 16, 64 new tokens", "new tokens/s", arguments.prompts),
@@ -171,9 +161,7 @@ def main() -> None:
             sides = {f"transformers, {p}": f"transformers-{p}" for p in precisions}
             sides.update({f"nlptools, {p}": f"nlptools-{p}" for p in precisions})
             workers = {n: side_by_side.Worker(__file__, directory, job, s, str(count)) for n, s in sides.items()}
-            side_by_side.compare(title, unit, dict(workers), arguments.rounds)
-            for process in workers.values():
-                process.close()
+            side_by_side.compare(title, unit, workers, arguments.rounds)
             theirs, mine = (
                 np.load(f"{directory}/{job}-{side}.npy") for side in ("transformers-torch.float32", "nlptools-fp32")
             )

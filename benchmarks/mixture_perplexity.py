@@ -11,7 +11,6 @@ validation text. Weights and the cache are tuned on the first half of it, and al
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 from pathlib import Path
@@ -25,11 +24,7 @@ CACHE = 500  # tokens
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--neural", type=Path)
-    parser.add_argument("--steps", type=int, default=2000)
-    parser.add_argument("--lines", type=int)
-    given = parser.parse_args()
+    given = side_by_side.options(__doc__, neural=Path, steps=2000, lines=int)
     print(side_by_side.machine())
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)

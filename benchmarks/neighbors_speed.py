@@ -25,6 +25,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import side_by_side
+
 PARTS = ("command", "one", "memory")
 _GENSIM = """
 import sys
@@ -38,19 +40,12 @@ for line in sys.stdin:
 
 def main() -> None:
     """Measure and report."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--words", type=int, default=100_000)
-    parser.add_argument("--dimensions", type=int, default=300)
-    parser.add_argument("--queries", type=int, default=1000)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--directory", help="where the file of vectors is made")
-    parser.add_argument("--part", action="append", choices=PARTS)
-    options = parser.parse_args()
+    options = side_by_side.options(
+        __doc__, words=100_000, dimensions=300, queries=1000, threads=2, rounds=3, directory=str, part=[]
+    )
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(options.threads)  # before numpy is imported, here and in the processes
     import gensim
-    import side_by_side
 
     import nlptools
 
@@ -70,7 +65,6 @@ def main() -> None:
 
 def speed(job: Callable[[], object], count: int) -> Callable[[], float]:
     """A measure of `count` queries in one run of the job."""
-    import side_by_side
 
     return lambda: count / side_by_side.seconds(job)
 
@@ -79,28 +73,15 @@ def write_vectors(path: Path, words: int, dimensions: int) -> None:
     """Random vectors of many lengths in Google's layout: no newline after a record."""
     import numpy as np
 
-    from nlptools.arrays import Floats
     from nlptools.vectors.files import word2vec
+    from nlptools.vectors.rows import ArrayRows
     from nlptools.vectors.table import Vectors
 
-    class Random:
-        """Rows that are made when they are read."""
-
-        shape = (words, dimensions)
-
-        def read(self, start: int, end: int) -> Floats:
-            """Rows of a normal distribution, each of a length of its own."""
-            rng = np.random.default_rng(start)
-            rows = rng.standard_normal((end - start, dimensions), dtype=np.float32)
-            rows *= rng.uniform(0.5, 3, (end - start, 1)).astype(np.float32)
-            return rows
-
-        def take(self, places: object) -> Floats:
-            """Not needed to write."""
-            raise NotImplementedError
-
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((words, dimensions), dtype=np.float32)
+    rows *= rng.uniform(0.5, 3, (words, 1)).astype(np.float32)  # lengths
     names = [f"w{i}" + "x" * (i * 7 % 9) for i in range(words)]
-    word2vec.save(Vectors(names, Random()), str(path))
+    word2vec.save(Vectors(names, ArrayRows(rows)), str(path))
 
 
 def some_words(path: Path, count: int) -> list[str]:

@@ -14,7 +14,6 @@ turns, and the peak of resident memory of each command.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import gzip
 import os
@@ -27,6 +26,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import side_by_side
 from side_by_side import compare, machine, published
 
 import nlptools
@@ -38,12 +38,7 @@ _SCORINGS = 5  # rounds at least: two seconds each, and noisy
 
 def main() -> None:
     """Measure and report."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("text", nargs="?", type=Path)
-    parser.add_argument("--order", type=int, default=5)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--memory", default="1G")
-    options = parser.parse_args()
+    options = side_by_side.options(__doc__, "/text?", order=5, rounds=3, memory="1G")
     print(machine())
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)

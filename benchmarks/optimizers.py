@@ -17,6 +17,7 @@ import tempfile
 from pathlib import Path
 
 import records
+import side_by_side
 from side_by_side import machine, nlptools, published, unfinished
 
 TITLE = "held-out loss of a language model on equal tokens of enwiki_slice"
@@ -28,16 +29,9 @@ Curve = dict[int, float]  # held-out loss by step
 
 def main() -> None:
     """Train all sides and report."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--sides", default=SIDES)
-    parser.add_argument("--steps", type=int, default=2000)
-    parser.add_argument("--validations", type=int, default=20)
-    parser.add_argument("--size", default=SIZE, metavar="OPTIONS")
-    parser.add_argument("--lr", default="1e-3", metavar="X,X")
-    parser.add_argument("--vocabulary", type=int, default=8000)
-    parser.add_argument("--lines", type=int, default=400, help="Lines of the held-out text.")
-    parser.add_argument("--keep", type=Path)
-    options = parser.parse_args()
+    options = side_by_side.options(
+        __doc__, sides=SIDES, steps=2000, validations=20, size=SIZE, lr="1e-3", vocabulary=8000, lines=400, keep=Path
+    )
     print(machine())
     with tempfile.TemporaryDirectory() as scratch:
         place = options.keep or Path(scratch)

@@ -8,12 +8,12 @@ that hold the delimiter are rewritten). Prints words per second of wall clock, i
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 from itertools import islice
 
 import gensim
+import side_by_side
 from gensim.models.phrases import Phrases
 from side_by_side import compare
 
@@ -26,12 +26,7 @@ from nlptools.sequences.phrases import Rule, learn_and_join
 
 def main() -> None:
     """Measure and report."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("text")
-    parser.add_argument("--lines", type=int, default=20_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--connectors", action=argparse.BooleanOptionalAction, default=False)
-    options = parser.parse_args()
+    options = side_by_side.options(__doc__, "text", lines=20_000, rounds=3, connectors=False)
     lines = [line.replace("_", "-") for line in islice(streams.lines(options.text), options.lines)]
     connectors = ENGLISH if options.connectors else ()
     words = sum(len(line.split()) for line in lines)

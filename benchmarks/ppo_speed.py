@@ -39,19 +39,19 @@ NAMES = ("beside", "samples", "new", "layers", "hidden", "batch", "passes", "ste
 
 def options() -> argparse.Namespace:
     """The options."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--beside", choices=("loop", "trl"), default="loop")
-    parser.add_argument("--samples", type=int, default=64, help="of a rollout")
-    parser.add_argument("--new", type=int, default=48, help="words of a sample")
-    parser.add_argument("--layers", type=int, default=6)
-    parser.add_argument("--hidden", type=int, default=384)
-    parser.add_argument("--batch", type=int, default=32, help="samples of an update")
-    parser.add_argument("--passes", type=int, default=4)
-    parser.add_argument("--steps", type=int, default=4, help="rollouts of a round")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--worker", nargs=3, metavar=("DIR", "SIDE", "PRECISION"), help=argparse.SUPPRESS)
-    return parser.parse_args()
+    return side_by_side.options(
+        __doc__,
+        beside="loop",
+        samples=64,
+        new=48,
+        layers=6,
+        hidden=384,
+        batch=32,
+        passes=4,
+        steps=4,
+        threads=side_by_side.CORES,
+        rounds=3,
+    )
 
 
 def main() -> None:
@@ -67,9 +67,7 @@ def main() -> None:
     print(side_by_side.machine())
     from alignment_speed import make_model
 
-    from nlptools.compute.backend import Backend
-
-    precisions = ["fp32", "bf16"] if Backend.detect().precision == "bf16" else ["fp32"]
+    precisions = side_by_side.precisions()
     models = ", separate critic and reward model" if chosen.beside == "trl" else ""
     size = f"GPT-2 of {chosen.layers} x {chosen.hidden}, {chosen.samples} samples of {chosen.new} words"
     shape = f"{size}, {chosen.batch} an update{models}"
@@ -90,9 +88,7 @@ def main() -> None:
             for side, title in SIDES.items()
             if side in ("ours", chosen.beside)
         }
-        side_by_side.compare(f"PPO, {shape}", "samples/s", dict(workers), chosen.rounds)
-        for worker in workers.values():
-            worker.close()
+        side_by_side.compare(f"PPO, {shape}", "samples/s", workers, chosen.rounds)
         memory(directory, shape, precisions, chosen)
 
 

@@ -56,16 +56,17 @@ PROMPTS = {"ppo": 256, "grpo": 64, "rloo": 64}  # of a rollout, which has 256 sa
 
 def arguments() -> argparse.Namespace:
     """The options."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--suites", default=",".join(SUITES))
-    parser.add_argument("--methods", default=",".join(METHODS))
-    parser.add_argument("--seeds", default=",".join(map(str, range(1, 11))))
-    parser.add_argument("--steps", type=int, default=1800, help="of PPO and its kin")
-    parser.add_argument("--examples", type=int, default=4000, help="demonstrations")
-    parser.add_argument("--pairs", type=int, default=20000, help="of the reward model")
-    parser.add_argument("--noise", type=float, default=0.0)
-    parser.add_argument("--keep", type=Path, help="directory for models and results")
-    return parser.parse_args()
+    return side_by_side.options(
+        __doc__,
+        suites=",".join(SUITES),
+        methods=",".join(METHODS),
+        seeds=",".join(map(str, range(1, 11))),
+        steps=1800,
+        examples=4000,
+        pairs=20000,
+        noise=0.0,
+        keep=Path,
+    )
 
 
 def main() -> None:

@@ -14,7 +14,6 @@ vectors - the mean of all layers and tokens, the encoder as it is - and of `fine
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import tempfile
@@ -84,12 +83,9 @@ def minutes(encoder: Path) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", default="masked=7000,electra=8000", help="of an objective, in place of the preset's")
-    parser.add_argument("--seeds", default="1,2,3")
-    parser.add_argument("--only", default="none,bert,electra")
-    parser.add_argument("--keep", type=Path, help="directory for what is made")
-    options = parser.parse_args()
+    options = side_by_side.options(
+        __doc__, steps="masked=7000,electra=8000", seeds="1,2,3", only="none,bert,electra", keep=Path
+    )
     data = side_by_side.published("enwiki_slice").parent
     side_by_side.published("sst2")
     steps = dict(part.split("=", 1) for part in options.steps.split(","))

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -126,10 +125,8 @@ def source(options: argparse.Namespace, pack: bool) -> Any:
     return PretrainingBatches(found, layout, [Phase(LENGTH, options.sequences)], seed=0)
 
 
-class RandomBatches:
+class RandomBatches(side_by_side.Endless):
     """A source of random tokens."""
-
-    batches_per_epoch, epoch, rate = 1e6, 0.0, 1.0
 
     def __init__(self, rows: int) -> None:
         self.rows, self.random = rows, np.random.default_rng(0)
@@ -149,12 +146,6 @@ class RandomBatches:
             types = (positions > 30).astype(np.int64)
             following = random.integers(0, 2, len(firsts))
             yield PretrainingBatch(ids, types, positions, sequences, masked, targets, firsts, following)
-
-    def state(self) -> dict[str, Any]:
-        return {}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        pass
 
 
 def speed(step: Callable[[], int], options: argparse.Namespace) -> float:
@@ -192,7 +183,7 @@ def work(options: argparse.Namespace) -> None:
     """Be one of the sides."""
     import torch
 
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    torch.set_num_threads(side_by_side.CORES)
     side, precision = options.worker.split("-")
     measure = theirs(options, precision == "bf16") if side == "theirs" else ours(options, precision)
     for _ in range(-(-_WARM_UP // options.steps)):  # memory that is touched for the first time is slow
@@ -207,7 +198,7 @@ def spool(options: argparse.Namespace, path: Path) -> None:
     from nlptools.text import tokenizer
 
     blocks, loaded = streams.all_blocks([options.text], "strict"), tokenizer.load(options.tokenizer)
-    threads = len(os.sched_getaffinity(0))
+    threads = side_by_side.CORES
     documents.spool(blocks, path, loaded, longest=LENGTH - 3, sentences="auto", threads=threads)
     options.spooled = path
     for pack, what in ((False, "alone"), (True, "packed")):
@@ -239,9 +230,7 @@ def main() -> None:
         workers = {name: side_by_side.Worker(__file__, kind, *given) for name, kind in sides.items()}
         title = f"pretraining ({found.objective}), BERT base's shape, {found.layers} layers, length {LENGTH}"
         title += f", {found.sequences} {'rows of text' if found.text else 'full rows'}"
-        side_by_side.compare(title, "sequences/s", dict(workers), found.rounds)
-        for worker in workers.values():
-            worker.close()
+        side_by_side.compare(title, "sequences/s", workers, found.rounds)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ of the process included.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from pathlib import Path
@@ -36,10 +35,7 @@ def sequences(count: int, seed: int) -> list[list[str]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--arch", default=",".join(ARCHITECTURES), help="separated by commas")
-    parser.add_argument("--max-time", default="3m", help="of each training")
-    options = parser.parse_args()
+    options = side_by_side.options(__doc__, arch=",".join(ARCHITECTURES), max_time="3m")
     print(side_by_side.machine(), flush=True)
     test = sequences(1000, 2)
     with tempfile.TemporaryDirectory() as temporary:

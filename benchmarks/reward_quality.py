@@ -37,20 +37,21 @@ TRAIN, ALL = 1800, 2000  # pairs of HH-RLHF
 
 def options() -> argparse.Namespace:
     """The options."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", default="pairs,harmless")
-    parser.add_argument("--suites", default=",".join(preference_suites.SUITES))
-    parser.add_argument("--noises", default="0,0.25")
-    parser.add_argument("--seeds", default="1,2,3")
-    parser.add_argument("--examples", type=int, default=40000, help="generated pairs to train on")
-    parser.add_argument("--passes", type=float, default=5, help="over generated pairs")
-    parser.add_argument("--model", default=None, help="of harmless")
-    parser.add_argument("--lr", default="5e-5", help="of harmless")
-    parser.add_argument("--epochs", default="2", help="of harmless")
-    parser.add_argument("--max-length", default="128", help="of harmless")
-    parser.add_argument("--pairs", type=int, default=ALL, help="of harmless; fewer for a trial")
-    parser.add_argument("--tune", action="store_true", help="evaluate on pairs that are not the last 200")
-    return parser.parse_args()
+    return side_by_side.options(
+        __doc__,
+        parts="pairs,harmless",
+        suites=",".join(preference_suites.SUITES),
+        noises="0,0.25",
+        seeds="1,2,3",
+        examples=40000,
+        passes=5.0,
+        model=str,
+        lr="5e-5",
+        epochs="2",
+        max_length="128",
+        pairs=ALL,
+        tune=False,
+    )
 
 
 def main() -> None:

@@ -9,13 +9,13 @@ memory, compute rouge1, rouge2, rougeL and rougeLsum, and must agree to 1e-9. Pr
 
 from __future__ import annotations
 
-import argparse
 import platform
 import random
 import time
 from collections.abc import Callable
 from importlib.metadata import version
 
+import side_by_side
 from rouge_score.rouge_scorer import RougeScorer
 from side_by_side import compare
 
@@ -25,13 +25,7 @@ from nlptools.metrics.rouge import KINDS, rouge
 
 def main() -> None:
     """Measure and report."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--examples", type=int, default=1000)
-    parser.add_argument("--sentences", type=int, default=3)
-    parser.add_argument("--words", type=int, default=20, help="of a sentence")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--stem", action=argparse.BooleanOptionalAction, default=False)
-    options = parser.parse_args()
+    options = side_by_side.options(__doc__, examples=1000, sentences=3, words=20, rounds=3, stem=False)
     references, predictions = some_summaries(options.examples, options.sentences, options.words)
 
     def theirs() -> dict[str, float]:

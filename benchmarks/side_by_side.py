@@ -5,6 +5,7 @@ Turns, because shared machines drift: what counts is the ratio within a run, not
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -12,21 +13,59 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import records
 
+from nlptools.batches.source import BatchSource
+
+CORES = len(os.sched_getaffinity(0))
 STOPPED = 75  # status of a training that ended early with everything saved
 Measure = Callable[[], float]  # does the job once and returns its speed
 
 
+def options(description: str | None, *positional: str, **defaults: Any) -> argparse.Namespace:
+    """The options of a script, with `worker`: the arguments of a `Worker`, or None.
+
+    Args:
+        positional: names of arguments; a first / means a path; a last ?, * or + how many there may be.
+        defaults: option -> default: its type is the type of the option. A type: no default. [] an option that may be
+            repeated. False a switch.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in positional:
+        parser.add_argument(
+            name.strip("/?*+"), nargs=name[-1] if name[-1] in "?*+" else None, type=Path if name[0] == "/" else str
+        )
+    for name, default in defaults.items():
+        flag = f"--{name.replace('_', '-')}"
+        if default is False:
+            parser.add_argument(flag, action="store_true")
+        elif default == []:
+            parser.add_argument(flag, action="append", default=[])
+        elif isinstance(default, type):
+            parser.add_argument(flag, type=default)
+        else:
+            parser.add_argument(flag, type=type(default), default=default)
+    parser.add_argument("--worker", nargs="*", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def precisions() -> list[str]:
+    """fp32, and bf16 where nlptools would choose it."""
+    from nlptools.compute.backend import Backend
+
+    return ["fp32", "bf16"] if Backend.detect().precision == "bf16" else ["fp32"]
+
+
 def compare(
-    title: str, unit: str, sides: dict[str, Measure], rounds: int = 3, *, less: bool = False
+    title: str, unit: str, sides: Mapping[str, Measure], rounds: int = 3, *, less: bool = False
 ) -> dict[str, float]:
     """Run each side `rounds` times after a warm-up, in turns; print a table and record it; return the medians.
 
-    The names of our sides begin with `nlptools`; how much better the best of them is than each other one is printed.
+    The names of our sides begin with `nlptools`; the ratio of the best of them to each other one is printed. Ends workers.
 
     Args:
         less: lower figures are better.
@@ -45,6 +84,9 @@ def compare(
         print(
             f"  {name:<44} {medians[name]:>10,.1f}   {min(values):>10,.1f} .. {max(values):<10,.1f}{ratio}", flush=True
         )
+    for measure in sides.values():
+        if isinstance(measure, Worker):
+            measure.close()
     ranges = {name: (min(values), max(values)) for name, values in speeds.items()}
     records.record(title, unit, medians, less=less, ranges=ranges, rounds=rounds)
     return medians
@@ -88,6 +130,18 @@ def seconds(job: Callable[[], object]) -> float:
     begin = time.perf_counter()
     job()
     return time.perf_counter() - begin
+
+
+class Endless(BatchSource):
+    """A source without a position, of which subclasses make the batches."""
+
+    batches_per_epoch, epoch = 1e6, 0.0
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        pass
 
 
 def nlptools(*arguments: object, stdin: Path | str | None = None, stdout: Path | None = None) -> str:

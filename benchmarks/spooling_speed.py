@@ -11,7 +11,6 @@ maps the files. Each side is a process of its own; each round of ours includes e
 from __future__ import annotations
 
 import argparse
-import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -51,7 +50,7 @@ def ours(name: str, text: Path) -> Callable[[], float]:
     from nlptools.text import tokenizer
 
     loaded = tokenizer.load(name)
-    threads = len(os.sched_getaffinity(0))
+    threads = side_by_side.CORES
 
     def job() -> None:
         with tempfile.TemporaryDirectory() as directory:
@@ -86,10 +85,8 @@ def main() -> None:
         workers = {
             name: side_by_side.Worker(__file__, kind, options.tokenizer, str(text)) for name, kind in sides.items()
         }
-        title = f"text to ids, {text.stat().st_size / 1e6:.0f} MB, {len(os.sched_getaffinity(0))} cores"
-        side_by_side.compare(title, "MB/s", dict(workers), options.rounds)
-        for worker in workers.values():
-            worker.close()
+        title = f"text to ids, {text.stat().st_size / 1e6:.0f} MB, {side_by_side.CORES} cores"
+        side_by_side.compare(title, "MB/s", workers, options.rounds)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ ROUGE is that of the development set, against the subject alone and against all 
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
 import math
@@ -150,11 +149,7 @@ def summarized(scratch: Path, names: list[dict[str, str]], more: list[str]) -> t
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--keep", type=Path, help="directory for what is made")
-    parser.add_argument("--max-time", default="45m", help="of the training")
-    parser.add_argument("rest", nargs="*", help="options of train-seq2seq, after --")
-    arguments = parser.parse_args()
+    arguments = side_by_side.options(__doc__, "rest*", keep=Path, max_time="45m")
     folder = side_by_side.published("aeslc")
     print(side_by_side.machine(), flush=True)
     with tempfile.TemporaryDirectory() as temporary:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import side_by_side
 import torch
 from side_by_side import Worker, compare, machine, nlptools, published, seconds, serve
 
@@ -27,14 +28,7 @@ MASKED_SHARE = 10  # a masked line takes as many passes as it has tokens: so man
 
 def main() -> None:
     """Measure and report."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("text", nargs="?", type=Path)
-    parser.add_argument("--lines", type=int, default=500)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--shape", default="12,768,12", help="layers, hidden size, heads")
-    parser.add_argument("--vocab", type=int, default=30000)
-    parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = side_by_side.options(__doc__, "/text?", lines=500, rounds=3, shape="12,768,12", vocab=30000)
     if options.worker:
         side, job, place = options.worker
         lines = (Path(place) / f"{job}.txt").read_text(encoding="utf-8").split("\n")[:-1]
@@ -65,8 +59,6 @@ def measure(place: Path, job: str, title: str, rounds: int) -> None:
         print("minicons is not installed: pip install minicons")
     sides = {name: Worker(__file__, side, job, str(place)) for name, side in names.items()}
     compare(title, "words/s", sides, rounds)
-    for worker in sides.values():
-        worker.close()
 
 
 def timed(score: Callable[[], object], lines: list[str]) -> Callable[[], float]:

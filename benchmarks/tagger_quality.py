@@ -33,16 +33,9 @@ ASKED = 86.0
 
 def arguments() -> argparse.Namespace:
     """The options."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scratch", default="lstm")
-    parser.add_argument("--characters", default="cnn")
-    parser.add_argument("--seeds", default="1")
-    parser.add_argument("--minutes", type=float, default=15)
-    parser.add_argument("--vectors", type=Path)
-    parser.add_argument("--examples", type=int, default=0)
-    parser.add_argument("--keep", type=Path, help="directory for what is made")
-    parser.add_argument("rest", nargs="*", help="options of finetune, after --")
-    return parser.parse_args()
+    return side_by_side.options(
+        __doc__, "rest*", scratch="lstm", characters="cnn", seeds="1", minutes=15.0, vectors=Path, examples=0, keep=Path
+    )
 
 
 def main() -> None:

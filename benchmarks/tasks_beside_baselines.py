@@ -40,7 +40,7 @@ from side_by_side import nlptools, published, unfinished
 
 from nlptools.formats.qamr import read_qamr
 from nlptools.formats.reading_options import Options
-from nlptools.metrics.squad import Question, squad
+from nlptools.metrics.squad import GoldAnswers, squad
 
 Files = tuple[Path, Path]  # to train and to measure on
 CHOICES = (3000, 1000)  # questions to train and to measure on
@@ -173,7 +173,7 @@ def words_not_asked_with(files: Files, _: dict[str, float]) -> float:
             else:
                 runs[-1].append(word)
         said[question.id] = " ".join(max(runs, key=len))
-    gold = [Question(question.id, tuple(answer.text for answer in question.answers)) for question in found]
+    gold = [GoldAnswers(question.id, tuple(answer.text for answer in question.answers)) for question in found]
     return squad(gold, said, "1.1").values()["f1"]
 
 

@@ -29,13 +29,7 @@ from nlptools.text import tokenization
 
 def main() -> None:
     """Measure and report."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("text", nargs="?")
-    parser.add_argument("--lines", type=int, default=200_000)
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--size", type=int, default=8000)
-    options = parser.parse_args()
+    options = side_by_side.options(__doc__, "text?", lines=200_000, threads=os.cpu_count(), rounds=5, size=8000)
     with tempfile.TemporaryDirectory() as directory:
         text, model = Path(directory, "text.txt"), Path(directory, "m.model")
         lines = some_lines(options.text, options.lines)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -19,10 +17,8 @@ Step = Callable[[], object]
 Side = Callable[[str, str, str, bool], side_by_side.Measure]
 
 
-class RandomBatches:
+class RandomBatches(side_by_side.Endless):
     """A source of random tokens."""
-
-    batches_per_epoch, epoch, rate = 1e6, 0.0, 1.0
 
     def __init__(self, vocab: int, batch: int, context: int) -> None:
         self.shape, self.vocab, self.rng = (batch, context), vocab, np.random.default_rng(0)
@@ -32,12 +28,6 @@ class RandomBatches:
 
         while True:
             yield TextBatch(*(self.rng.integers(0, self.vocab, self.shape) for _ in range(2)))
-
-    def state(self) -> dict[str, Any]:
-        return {}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        pass
 
 
 class Streams(RandomBatches):
@@ -120,28 +110,18 @@ def compare(
         default: shapes to take without arguments; (): all.
         warm_up: rounds that do not count, as memory that is touched for the first time is slow.
     """
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("shapes", nargs="*", default=list(default or titles))
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--compile", action="store_true")
-    parser.add_argument("--worker", nargs=3, metavar=("SHAPE", "SIDE", "PRECISION"), help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    arguments = side_by_side.options(description, "shapes*", rounds=5, compile=False)
     if arguments.worker:
-        torch.set_num_threads(len(os.sched_getaffinity(0)))
+        torch.set_num_threads(side_by_side.CORES)
         rounds = measure(*arguments.worker, arguments.compile)
         for _ in range(warm_up):
             rounds()
         side_by_side.serve(rounds)
         return
-
-    from nlptools.compute.backend import Backend
-
     print(side_by_side.machine())
     compiled = ["--compile"] if arguments.compile else []
-    bf16 = Backend.detect().precision == "bf16"
+    bf16 = "bf16" in side_by_side.precisions()
     chosen = {name: side for name, side in sides.items() if bf16 or side[1] == "fp32"}
-    for shape in arguments.shapes:
+    for shape in arguments.shapes or default or titles:
         workers = {name: side_by_side.Worker(script, shape, *side, *compiled) for name, side in chosen.items()}
-        side_by_side.compare(titles[shape], "tokens/s", dict(workers), arguments.rounds)
-        for worker in workers.values():
-            worker.close()
+        side_by_side.compare(titles[shape], "tokens/s", workers, arguments.rounds)

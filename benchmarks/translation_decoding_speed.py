@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -79,7 +78,7 @@ def ctranslate2_side(model_dir: str, scratch: str, lines: list[str], kind: str) 
     """`ctranslate2.Translator` in batches of whatever size it likes best."""
     import ctranslate2
 
-    cores = len(os.sched_getaffinity(0))
+    cores = side_by_side.CORES
     translator = ctranslate2.Translator(
         f"{scratch}/ctranslate2", device(), compute_type=kind, inter_threads=1, intra_threads=cores
     )
@@ -114,7 +113,7 @@ def our_side(model_dir: str, lines: list[str], precision: str) -> Side:
 
 def worker(model_dir: str, scratch: str, side: str, lines: list[str]) -> None:
     """Serve one side; what it wrote last lies in `scratch` under its name."""
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    torch.set_num_threads(side_by_side.CORES)
     name, kind = side.split("-")
     if name == "transformers":
         job, text = transformers_side(model_dir, lines, DTYPES[kind])
@@ -156,9 +155,8 @@ def convert(model: Path, folder: str) -> bool:
 
 def sides(with_ctranslate2: bool) -> dict[str, str]:
     """Names for the table, and for the worker; ours last, the precision that it picks last of all."""
-    from nlptools.compute.backend import Backend
 
-    precisions = ["fp32", "bf16"] if Backend.detect().precision == "bf16" else ["fp32"]
+    precisions = side_by_side.precisions()
     out = {f"transformers, {p}": f"transformers-{p}" for p in precisions}
     if with_ctranslate2:
         out |= {"CTranslate2, fp32": "ctranslate2-float32", "CTranslate2, int8": "ctranslate2-int8"}
@@ -202,9 +200,7 @@ def main() -> None:
         model, count = str(arguments.model), str(arguments.lines)
         workers = {n: side_by_side.Worker(__file__, model, folder, s, "--lines", count) for n, s in running.items()}
         title = f"translation, beam {BEAM}, {len(lines)} lines, model {arguments.model.name}"
-        side_by_side.compare(title, "target tokens/s", dict(workers), arguments.rounds)
-        for process in workers.values():
-            process.close()
+        side_by_side.compare(title, "target tokens/s", workers, arguments.rounds)
         if "transformers-fp32" in running.values():
             report(folder, running, references)
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -32,7 +31,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nlptools.batches.pairs import PairBatch
-from nlptools.batches.source import BatchSource
 from nlptools.batches.windows import NO_TARGET
 
 LAYERS, WIDTH, HEADS, INNER, SMOOTHING = 3, 256, 4, 1024, 0.1
@@ -134,22 +132,14 @@ def ours(batches: list[PairBatch], dropout: float, compiled: bool, steps: int) -
     return lambda: _speed(lambda: state.step()["targets"], steps)
 
 
-class Repeated(BatchSource):
+class Repeated(side_by_side.Endless):
     """A source of batches, from the beginning again after the last."""
-
-    batches_per_epoch, epoch, rate = 1e6, 0.0, 1.0
 
     def __init__(self, batches: list[PairBatch]) -> None:
         self.batches = batches
 
     def __iter__(self) -> Iterator[PairBatch]:
         return itertools.cycle(self.batches)
-
-    def state(self) -> dict[str, Any]:
-        return {}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        pass
 
 
 def _speed(step: Callable[[], float], steps: int) -> float:
@@ -177,7 +167,7 @@ def read_batches(folder: Path) -> list[PairBatch]:
 
 def worker(folder: str, side: str, arguments: argparse.Namespace) -> None:
     """Serve one side."""
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    torch.set_num_threads(side_by_side.CORES)
     batches, dropout = read_batches(Path(folder)), arguments.dropout
     if side == "nlptools":
         measure = ours(batches, dropout, arguments.compile, arguments.batches)
@@ -225,9 +215,7 @@ def main() -> None:
         )
         workers = {name: side_by_side.Worker(__file__, folder, kind, *passed) for name, kind in kinds.items()}
         title = f"training, Transformer 3+3 layers, 256 wide, 8,000 pieces, dropout {arguments.dropout:g}"
-        side_by_side.compare(title, "target tokens/s", dict(workers), arguments.rounds)
-        for process in workers.values():
-            process.close()
+        side_by_side.compare(title, "target tokens/s", workers, arguments.rounds)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ median over the rounds of NEW to OLD, pair by pair. The text is English that eve
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import statistics
@@ -19,6 +18,7 @@ import tempfile
 from pathlib import Path
 from pydoc_data.topics import topics
 
+import side_by_side
 from side_by_side import machine
 
 ENCODER = "--layers 6 --hidden 384 --heads 6 --intermediate 1536"
@@ -101,12 +101,7 @@ def run(checkout: Path, command: str, folder: Path) -> float:
 
 def main() -> None:
     """Run all jobs and print a table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("old", type=Path)
-    parser.add_argument("new", type=Path)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", default="", help="regular expression for the names of jobs")
-    options = parser.parse_args()
+    options = side_by_side.options(__doc__, "/old", "/new", rounds=5, only="")
     old, new = options.old.resolve(), options.new.resolve()
     print(machine(), flush=True)
     with tempfile.TemporaryDirectory() as name:

@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 import records
+import side_by_side
 from gensim.models import Word2Vec
 from side_by_side import machine
 
@@ -29,16 +30,9 @@ from nlptools.vectors.evaluation import evaluate
 
 def main() -> None:
     """Train and report."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("tokens")
-    parser.add_argument("analogies")
-    parser.add_argument("pairs", nargs="+")
-    parser.add_argument("--epochs", default="1,3,5")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--model", choices=("skipgram", "cbow"), default="skipgram")
-    parser.add_argument("--lr", type=float)
-    parser.add_argument("--side", choices=("gensim", "nlptools"), help="train this side only")
-    options = parser.parse_args()
+    options = side_by_side.options(
+        __doc__, "tokens", "analogies", "pairs+", epochs="1,3,5", seeds=3, model="skipgram", lr=float, side=str
+    )
     messages.settings.quiet = True
     print(machine(), flush=True)
     for epochs in map(int, options.epochs.split(",")):

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import side_by_side
 from side_by_side import Measure, Worker, compare, found, machine, serve
 
 PARTS = ("skipgram", "word2vec.c", "cbow", "subwords", "vocabulary", "softmax")
@@ -28,14 +29,7 @@ SOFTMAX_BYTES = 2_000_000
 
 def main() -> None:
     """Measure and report."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], metavar="PART")
-    parser.add_argument("--text")
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--word2vec", default="word2vec")
-    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = side_by_side.options(__doc__, "parts*", text=str, workers=2, rounds=3, word2vec="word2vec")
     if options.worker:
         part, side = options.worker
         serve(make_side(part, side, options))
@@ -54,8 +48,6 @@ def run(part: str, theirs: str, text: str, options: argparse.Namespace) -> None:
     sides = {name: Worker(__file__, part, name, *common) for name in (theirs, "nlptools")}
     names = {"plain": "nn.Linear and cross entropy, pair by pair", "gensim": "gensim, corpus_file"}
     compare(part, "words/s", {names.get(name, name): side for name, side in sides.items()}, options.rounds)
-    for side in sides.values():
-        side.close()
 
 
 def tokens(folder: Path) -> str:
