@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from nlptools.compute.kernels.rms_norm import rms_norm
 from nlptools.layers.direct import Direct
 
 
@@ -27,4 +27,4 @@ class RMSNorm(Direct, nn.RMSNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., D)."""
-        return rms_norm(x, self.weight, self.eps or 0.0)
+        return F.rms_norm(x, self.normalized_shape, self._parameters["weight"], self.eps)

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nlptools.compute.kernels.rotary import rotate
 from nlptools.errors import BundleError
 
 Turn = Callable[[Tensor], Tensor]  # queries and keys (B, T, N, H, K) -> the same, turned by their positions
@@ -96,7 +95,9 @@ class Rotary(Positions):
         def turned(query_key: Tensor) -> Tensor:
             if query_key.dtype not in by_type:  # once for all layers
                 by_type[query_key.dtype] = cos.to(query_key.dtype), sin.to(query_key.dtype)
-            return rotate(query_key, *by_type[query_key.dtype])
+            cos_K, sin_K = by_type[query_key.dtype]
+            a, b = query_key.chunk(2, -1)  # numbers k and k + K/2 are a pair
+            return torch.cat([a * cos_K - b * sin_K, b * cos_K + a * sin_K], -1)
 
         return turned
 
