@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nlptools.compute.kernels.windows import windows
+from nlptools.layers.convolution import windows
 from nlptools.layers.linear import ACTIVATIONS, Linear
 from nlptools.layers.pooling import pool
 from nlptools.layers.sentence import Bidirectional

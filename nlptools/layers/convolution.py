@@ -9,10 +9,10 @@ Dimensions: k kernel size.
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nlptools.compute.kernels.windows import windows
 from nlptools.layers.linear import Linear
 
 HALF = 0.5**0.5  # a sum of two has the variance of one
@@ -39,3 +39,9 @@ class GatedConvolution(nn.Module):
         """Normal weights of variance 4 `gain` / inputs: a gate of 1/2 leaves a quarter of the variance. No biases."""
         nn.init.normal_(self.linear.weight, std=2 * (gain / self.linear.in_features) ** 0.5)
         nn.init.zeros_(self.linear.bias)
+
+
+def windows(x: Tensor, kernel_size: int) -> Tensor:
+    """(B, T + k - 1, D) -> (B, T, k * D): the k inputs from each position on, the earliest first."""
+    T = x.shape[1] - kernel_size + 1
+    return x if kernel_size == 1 else torch.cat([x[:, i : i + T] for i in range(kernel_size)], -1)

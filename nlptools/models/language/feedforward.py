@@ -21,10 +21,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from nlptools.compute.kernels.windows import windows
 from nlptools.configs.architectures.feedforward import FeedForwardOptions
 from nlptools.configs.checks import check_sizes
 from nlptools.errors import BundleError
+from nlptools.layers.convolution import windows
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import Linear, check_activation
 from nlptools.layers.output import Projection, padded_embedding

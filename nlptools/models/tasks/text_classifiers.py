@@ -20,11 +20,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nlptools.compute.kernels.embedding_bag import PendingGradients, bag_means
-from nlptools.compute.kernels.windows import windows
 from nlptools.configs.checks import check_sizes
 from nlptools.configs.text_classifiers import ARCHITECTURES, HEADS, WORD_DROPOUT
 from nlptools.configs.word_vectors import lengths
 from nlptools.errors import BundleError, UsageError
+from nlptools.layers.convolution import windows
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.heads import SequenceHead
 from nlptools.layers.initial import draw_as_pytorch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from nlptools.compute.kernels.windows import windows
+from nlptools.layers.convolution import windows
 
 
 def test_windows_by_hand() -> None:
