@@ -28,9 +28,9 @@ def assert_head_agrees(head: OutputHead, hidden: Tensor, atol: float = 1e-4) -> 
         expected = F.cross_entropy(logits.float(), kept, ignore_index=-1, reduction="sum", label_smoothing=smoothing)
         assert loss.dtype == torch.float32
         assert float(loss) == pytest.approx(float(expected), abs=atol * N)
-    for never in (None, targets[:1]):
-        allowed = logs if never is None else logs.index_fill(1, never, -torch.inf).log_softmax(1)
-        chosen, entropies = head.chosen_log_probabilities(hidden, targets, never)
+    for forbidden in (None, targets[:1]):
+        allowed = logs if forbidden is None else logs.index_fill(1, forbidden, -torch.inf).log_softmax(1)
+        chosen, entropies = head.chosen_log_probabilities(hidden, targets, forbidden)
         assert chosen.dtype == entropies.dtype == torch.float32
         assert torch.allclose(chosen, allowed[range(N), targets], atol=atol)
         assert torch.allclose(entropies, -(allowed.exp() * allowed.clamp(min=-1e4)).sum(1), atol=10 * atol)

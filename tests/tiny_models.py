@@ -58,11 +58,11 @@ LANGUAGE_MODELS = (*registry.names(registry.LANGUAGE), TOY.name)
 def tiny(arch: str, seed: int = 0, **changes: Any) -> Any:
     """A model of `arch` with random weights (wider than at initialisation, so that outputs differ), ready to infer."""
     if arch in HALVES:
-        from nlptools.models.language.elmo import Half, spelled_vocabulary
+        from nlptools.models.language.elmo import OneDirection, spelled_vocabulary
 
         whole, words = tiny("elmo", seed, **changes), [f"w{i}" * (i % 7) for i in range(50)]
         spellings = spelled_vocabulary(words[: whole.config.vocab_size], 1, HALVES[arch])
-        return Half(whole, HALVES[arch], spellings).eval()
+        return OneDirection(whole, HALVES[arch], spellings).eval()
     torch.manual_seed(seed)
     sizes = ELMO if arch == "elmo" else SIZES[arch]
     model = registry.model_class(arch)(registry.config_class(arch)(**{**sizes, **changes}))

@@ -24,7 +24,7 @@ from nlptools.inference.perplexity import perplexities, perplexity
 from nlptools.inference.scoring import Stop, document_scores, whole_documents
 from nlptools.inference.words import WordScore
 from nlptools.layers.output import OutputHead
-from nlptools.models.language.elmo import BACKWARD, FORWARD, Elmo, Half, spelled_vocabulary
+from nlptools.models.language.elmo import BACKWARD, FORWARD, Elmo, OneDirection, spelled_vocabulary
 from nlptools.text.open_words import OpenWords
 from nlptools.text.unknown import UnknownTokens
 from nlptools.text.vocab import Vocab
@@ -40,7 +40,7 @@ class BothDirections:
         self.backend, self.eos = backend, eos
         self._size, self._unk = model.config.vocab_size, vocab.unk
         self.halves = [
-            Half(model, direction, spelled_vocabulary(vocab.tokens, eos, direction).to(backend.device))
+            OneDirection(model, direction, spelled_vocabulary(vocab.tokens, eos, direction).to(backend.device))
             for direction in (FORWARD, BACKWARD)
         ]
 

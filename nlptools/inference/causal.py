@@ -10,7 +10,7 @@ from nlptools.inference.bidirectional import refuse_features
 from nlptools.inference.language_model import TextLanguageModel
 from nlptools.inference.opening import Asked, Opened
 from nlptools.models import contract
-from nlptools.models.language.elmo import FORWARD, Elmo, Half, spelled_vocabulary
+from nlptools.models.language.elmo import FORWARD, Elmo, OneDirection, spelled_vocabulary
 from nlptools.models.language.ngram import NGrams
 from nlptools.models.language.ngram_decoder import NGramDecoder
 
@@ -27,5 +27,5 @@ def of_forward_direction(asked: Asked[object], opened: Opened[Elmo]) -> TextLang
     loaded, vocab = opened.bundle, opened.bundle.tokenizer.vocab
     refuse_features(loaded)
     assert vocab is not None
-    half = Half(loaded.model, FORWARD, spelled_vocabulary(vocab.tokens, loaded.eos, FORWARD)).eval()
+    half = OneDirection(loaded.model, FORWARD, spelled_vocabulary(vocab.tokens, loaded.eos, FORWARD)).eval()
     return TextLanguageModel(loaded.with_model(cast(contract.LanguageModel, half)), Backend.detect(asked.compute))

@@ -90,9 +90,9 @@ def chosen_log_probabilities(
     targets_N: Tensor,
     vocab_size: int,
     bias_V: Tensor | None = None,
-    never: Tensor | None = None,
+    forbidden: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """See `output.OutputHead.chosen_log_probabilities`."""
-    arguments = hidden_ND, weight_VD, bias_V, targets_N, vocab_size, never
+    arguments = hidden_ND, weight_VD, bias_V, targets_N, vocab_size, forbidden
     out: tuple[Tensor, Tensor] = ChosenLogProbabilities.apply(*arguments)  # type: ignore[no-untyped-call]
     return out

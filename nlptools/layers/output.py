@@ -50,11 +50,11 @@ class OutputHead(Protocol):
         """
 
     def chosen_log_probabilities(
-        self, hidden_ND: Tensor, targets_N: Tensor, never: Tensor | None = None
+        self, hidden_ND: Tensor, targets_N: Tensor, forbidden: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """As `log_probabilities`, with gradients; and the entropy of each distribution (N,), float32, in nats, without.
 
-        `never` (K,): tokens of probability 0.
+        `forbidden` (K,): tokens of probability 0.
         """
 
 
@@ -79,12 +79,12 @@ class OutputHeadDefaults:
         return loss - smoothing * self.logits(hidden_ND).float().log_softmax(-1).mean(1).sum()
 
     def chosen_log_probabilities(
-        self, hidden_ND: Tensor, targets_N: Tensor, never: Tensor | None = None
+        self, hidden_ND: Tensor, targets_N: Tensor, forbidden: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """See `OutputHead`."""
         logits = self.logits(hidden_ND).float()
-        if never is not None:
-            logits = logits.index_fill(1, never, -torch.inf)
+        if forbidden is not None:
+            logits = logits.index_fill(1, forbidden, -torch.inf)
         logs = logits.log_softmax(-1)
         with torch.no_grad():
             entropies = -(logs.exp() * logs.clamp(min=_LOWEST)).sum(1)
@@ -135,11 +135,11 @@ class Projection(Packable):
         return log_probabilities(hidden_ND, self.matrix.weight, targets_N, self.vocab_size, self.bias(), self.multiply)
 
     def chosen_log_probabilities(
-        self, hidden_ND: Tensor, targets_N: Tensor, never: Tensor | None = None
+        self, hidden_ND: Tensor, targets_N: Tensor, forbidden: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """See `OutputHead`."""
         weight, bias = self._weight(), self.bias()
-        return chosen_log_probabilities(hidden_ND, weight, targets_N, self.vocab_size, bias, never)
+        return chosen_log_probabilities(hidden_ND, weight, targets_N, self.vocab_size, bias, forbidden)
 
     def summed_loss(self, hidden_ND: Tensor, targets_N: Tensor, *, smoothing: float = 0.0) -> Tensor:
         """See `OutputHead`."""

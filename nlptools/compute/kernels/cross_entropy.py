@@ -167,14 +167,14 @@ class ChosenLogProbabilities(torch.autograd.Function):
         bias_V: Tensor | None,
         targets_N: Tensor,
         vocab_size: int,
-        never: Tensor | None,
+        forbidden: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         highest, total, mean, chosen = torch.empty(4, len(hidden_ND), 1, device=hidden_ND.device)
-        ctx.vocab_size, ctx.never, ctx.kept = vocab_size, never, None
+        ctx.vocab_size, ctx.forbidden, ctx.kept = vocab_size, forbidden, None
         padded = None if bias_V is None else _with_padding(bias_V, vocab_size, len(weight_VD), weight_VD.dtype)
         ctx.bias_dtype = None if bias_V is None else bias_V.dtype
         for rows in _chunks(hidden_ND, weight_VD):
-            whole = _logits(hidden_ND[rows], weight_VD, vocab_size, padded, never)
+            whole = _logits(hidden_ND[rows], weight_VD, vocab_size, padded, forbidden)
             targets = targets_N[rows]
             logits = whole[: len(targets)]
             chosen[rows] = logits.gather(1, targets[:, None]).float()
@@ -198,7 +198,7 @@ class ChosenLogProbabilities(torch.autograd.Function):
             targets = targets_N[rows]
             whole, ctx.kept = ctx.kept, None
             if whole is None:
-                whole = _logits(hidden_ND[rows], weight_VD, ctx.vocab_size, padded, ctx.never)
+                whole = _logits(hidden_ND[rows], weight_VD, ctx.vocab_size, padded, ctx.forbidden)
                 _exponentiate(whole[: len(targets)])
             logits = whole[: len(targets)]
             _subtract(total[rows], logits, targets)
@@ -223,9 +223,9 @@ def _logits(
     weight_VD: Tensor,
     vocab_size: int,
     padded_V: Tensor | None = None,
-    never: Tensor | None = None,
+    forbidden: Tensor | None = None,
 ) -> Tensor:
-    """(N or more, V) logits; -inf for the tokens `never` and from `vocab_size` on, which `padded_V` has (see `_with_padding`).
+    """(N or more, V) logits; -inf for the tokens `forbidden`, and from `vocab_size` on (see `_with_padding` for `padded_V`).
 
     In bfloat16 on a CPU, rows of zeros follow, up to a multiple of 32 rows: with AMX, `_outer` is a third faster for that.
     """
@@ -242,8 +242,8 @@ def _logits(
         whole = logits = F.linear(hidden_ND, weight_VD, padded_V)
     if padded_V is None:
         logits[:, vocab_size:] = -torch.inf
-    if never is not None:
-        logits.index_fill_(1, never, -torch.inf)
+    if forbidden is not None:
+        logits.index_fill_(1, forbidden, -torch.inf)
     return whole
 
 

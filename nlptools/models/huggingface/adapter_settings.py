@@ -77,8 +77,8 @@ class AdapterSettings:
         """The factor of the product of the matrices of a module. Raises BundleError for a rank that no module has."""
         ranks = [self.data.get("r", _RANK), *(self.data.get("rank_pattern") or {}).values()]
         if rank not in ranks:
-            said = " or ".join(map(str, dict.fromkeys(ranks)))
-            raise BundleError(f"the matrices of {shorten(module, 200)} have rank {rank}, the settings say {said}")
+            expected = " or ".join(map(str, dict.fromkeys(ranks)))
+            raise BundleError(f"the matrices of {shorten(module, 200)} have rank {rank}, expected {expected}")
         alpha: float = self.data.get("lora_alpha", _ALPHA)
         return alpha / (math.sqrt(rank) if self.data.get("use_rslora") else rank)
 

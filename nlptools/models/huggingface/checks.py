@@ -85,7 +85,7 @@ def plain(name: str, prefix: str) -> str:
     return re.sub(r"^(_orig_mod\.|module\.)*(" + re.escape(prefix) + ")?", "", name)
 
 
-def found(weights: Mapping[str, Tensor], name: str) -> str | None:
+def name_in(weights: Mapping[str, Tensor], name: str) -> str | None:
     """The name among `weights` of the one that is called `name` without the prefixes of wrappers and families; None: none is."""
     return next((each for each in weights if re.fullmatch(_PREFIXES + re.escape(name), each)), None)
 

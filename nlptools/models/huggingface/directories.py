@@ -130,7 +130,7 @@ def as_stored(arch: str, config: Configuration, weights: Mapping[str, Tensor], w
     directory `warn`, unless that is empty.
     """
     names = tied(arch, config)
-    embedding, output = (checks.found(weights, name) for name in names) if names is not None else (None, None)
+    embedding, output = (checks.name_in(weights, name) for name in names) if names is not None else (None, None)
     if embedding is None or output is None or checks.are_equal(weights[embedding], weights[output]):
         return config
     if warn:

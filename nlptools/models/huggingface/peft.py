@@ -266,10 +266,10 @@ def _untie(weights: _Weights, config: JsonObject) -> tuple[str, str] | None:
 
     arch, sizes = directories.config_from_hf(config)
     names = directories.tied(arch, directories.as_stored(arch, sizes, weights.tensors))
-    embedding = None if names is None else checks.found(weights.tensors, names[0])
+    embedding = None if names is None else checks.name_in(weights.tensors, names[0])
     if names is None or embedding is None:
         return None
-    output = checks.found(weights.tensors, names[1]) or names[1]
+    output = checks.name_in(weights.tensors, names[1]) or names[1]
     weights.tensors[output] = weights.tensors[embedding]
     return embedding, output
 

@@ -32,14 +32,14 @@ class Tokens:
         size: of the model's distribution, which may have more.
         eos: the end of the text.
         start: the token before a text.
-        never: tokens that have no probability.
+        excluded: tokens that have no probability.
     """
 
     vocab: Vocab
     size: int
     eos: int
     start: int
-    never: Collection[int] = ()
+    excluded: Collection[int] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,7 @@ def align(main: Tokens, part: Tokens) -> TokenAlignment:
     """The map from the tokens of `main` to the tokens of `part`."""
     unknown, theirs = main.vocab.unk, part.vocab.unk
     roles = {main.eos: part.eos, **({} if unknown is None or theirs is None else {unknown: theirs})}
-    taken = {part.eos, theirs, *part.never}
+    taken = {part.eos, theirs, *part.excluded}
     ids = np.full(main.size, 0 if theirs is None else theirs, np.int64)
     sharing = np.zeros(main.size, np.int64)
     lacking = []
@@ -99,7 +99,7 @@ def align(main: Tokens, part: Tokens) -> TokenAlignment:
             continue
         if there is not None and there not in taken and there < part.size:
             ids[id], sharing[id] = there, 1
-        elif id not in main.vocab.marks and id not in main.never:
+        elif id not in main.vocab.marks and id not in main.excluded:
             lacking.append(id)
     for id, there in roles.items():
         ids[id], sharing[id] = there, 1
@@ -108,6 +108,6 @@ def align(main: Tokens, part: Tokens) -> TokenAlignment:
     if theirs is not None:
         sharers = lacking if unknown is None else [*lacking, unknown]
         sharing[sharers] = len(sharers)
-    mapped = {*ids[sharing > 0].tolist(), *part.never, *([] if theirs is None else [theirs])}
+    mapped = {*ids[sharing > 0].tolist(), *part.excluded, *([] if theirs is None else [theirs])}
     others = np.array([id for id in range(part.size) if id not in mapped], np.int64)
     return TokenAlignment(ids, sharing, unknown, others, len(lacking))

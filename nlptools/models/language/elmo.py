@@ -108,7 +108,7 @@ class Reading(NamedTuple):
 
 
 class Elmo(nn.Module):
-    """See the module's docstring. `Half` is one direction as a language model."""
+    """See the module's docstring. `OneDirection` is one direction as a language model."""
 
     runs_in_16_bits = True
 
@@ -288,7 +288,7 @@ def _steps(
     return list(zip(outputs, after, strict=True))
 
 
-class Half(LanguageModelDefaults, nn.Module):
+class OneDirection(LanguageModelDefaults, nn.Module):
     """One direction of an `Elmo`, a language model over the numbers of words, for text in the order of the direction.
 
     It fulfils `contract.LanguageModel`, but words are read as their spellings, so there is no `token_embedding`. `spellings`

@@ -209,15 +209,15 @@ class NGrams:
 
     def context(self, ids: Sequence[int]) -> list[int]:
         """The indices of the contexts that the table has among the last words of `ids`: of 1 word, of 2, ... `order` - 1."""
-        found: list[int] = []
+        contexts: list[int] = []
         for length in range(1, min(self.order - 1, len(ids)) + 1):
             index = ids[-length]
             for level, word in zip(self.levels[1:], ids[len(ids) - length + 1 :], strict=False):
                 index = int(level.table.find(np.array([index * self.vocab_size + word]))[0][0])
                 if index < 0:
-                    return found
-            found.append(index)
-        return found
+                    return contexts
+            contexts.append(index)
+        return contexts
 
     def next_words(self, ids: Sequence[int]) -> Floats:
         """The distribution of the word after `ids`: (V,) log10 probabilities; -inf for <s>."""

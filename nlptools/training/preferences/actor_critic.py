@@ -17,15 +17,15 @@ from nlptools.training.preferences.policy import packed_hidden
 
 
 class ActorCritic(nn.Module):
-    """See the module's docstring. Without values (GRPO, RLOO), all values are 0. The tokens `never` have probability 0."""
+    """See the module's docstring. Without values (GRPO, RLOO), all values are 0. The tokens `forbidden` have probability 0."""
 
-    never: Tensor
+    forbidden: Tensor
 
     def __init__(
-        self, policy: LanguageModel, values: bool, critic: LanguageModel | None = None, never: Sequence[int] = ()
+        self, policy: LanguageModel, values: bool, critic: LanguageModel | None = None, forbidden: Sequence[int] = ()
     ) -> None:
         super().__init__()
-        self.register_buffer("never", torch.tensor(never, dtype=torch.int64), persistent=False)
+        self.register_buffer("forbidden", torch.tensor(forbidden, dtype=torch.int64), persistent=False)
         self.policy, self.critic = policy, critic
         self.runs_in_16_bits = policy.runs_in_16_bits
         self.value = nn.Linear(policy.config.hidden_size, 1) if values else None
@@ -38,7 +38,7 @@ class ActorCritic(nn.Module):
         comes from, in nats, and the value before it.
         """
         hidden, chosen, _ = packed_hidden(self.policy, ids, targets, segments)
-        logs, entropies = self.policy.output.chosen_log_probabilities(hidden, chosen, self.never)
+        logs, entropies = self.policy.output.chosen_log_probabilities(hidden, chosen, self.forbidden)
         if self.value is None:
             return logs, entropies, torch.zeros_like(logs)
         if self.critic is not None:

@@ -97,7 +97,7 @@ class Policy:
         return model
 
     @property
-    def never(self) -> list[int]:
+    def forbidden(self) -> list[int]:
         """The tokens that `generate` does not write: unknown words and other special tokens, but those that end a text."""
         vocab = self.base.tokenizer.vocab
         tokens = [] if vocab is None else vocab.never_generated(self.base.eos, self.base.model.output.vocab_size)
@@ -162,13 +162,13 @@ def token_log_probabilities(
     features: Features,
     backend: Backend,
     stop: Callable[[], bool] | None = None,
-    never: Tensor | None = None,
+    forbidden: Tensor | None = None,
 ) -> np.ndarray | None:
-    """The log-probability of each target, in nats, if the tokens `never` have probability 0; see `token_numbers`."""
+    """The log-probability of each target, in nats, if the tokens `forbidden` have probability 0; see `token_numbers`."""
 
     def read(ids: Tensor, targets: Tensor, segments: Tensor) -> tuple[Tensor]:
         hidden, chosen, _ = packed_hidden(model, ids, targets, segments)
-        return (model.output.chosen_log_probabilities(hidden, chosen, never)[0],)
+        return (model.output.chosen_log_probabilities(hidden, chosen, forbidden)[0],)
 
     numbers = token_numbers(read, features, backend, stop)
     return None if numbers is None else numbers[0]

@@ -131,7 +131,7 @@ class _PPO(SpooledTask[EncodedPrompts]):
     def model(self) -> ActorCritic:
         values = self.options.algorithm == "ppo"
         critic = self.policy.trained(0.0, self.seed) if values and self.options.critic == "separate" else None
-        return ActorCritic(self.policy.trained(0.0, self.seed), values, critic, self.policy.never)
+        return ActorCritic(self.policy.trained(0.0, self.seed), values, critic, self.policy.forbidden)
 
     def objective(self, model: ActorCritic) -> ClippedSurrogate:
         return ClippedSurrogate(model, self.options)
@@ -236,7 +236,7 @@ class Rollouts(BatchSource):
                 eos=loaded.eos,
                 seed=self.seed,
                 first=self.number * len(chosen),
-                forbidden=self.policy.never,
+                forbidden=self.policy.forbidden,
                 watch=watch,
             )
         return [[drawn(sample, loaded.eos) for sample in some] for some in samples]
@@ -258,7 +258,7 @@ class Rollouts(BatchSource):
         numbers = token_numbers(model.read, features, self.backend)
         with lora.switched_off(model):
             reference = token_log_probabilities(
-                self.reference or model.policy, features, self.backend, never=model.never
+                self.reference or model.policy, features, self.backend, forbidden=model.forbidden
             )
         assert numbers is not None and reference is not None
         old, _, value = numbers

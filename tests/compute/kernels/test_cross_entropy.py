@@ -172,9 +172,9 @@ def test_chosen_log_probabilities_and_their_gradients_are_those_of_the_softmax(
     monkeypatch.setattr(cross_entropy, "_BLOCK_ELEMENTS", 500)
     torch.manual_seed(0)
     hidden, weight = torch.randn(150, 16, requires_grad=True), torch.randn(64, 16, requires_grad=learns)
-    targets, factors, V, never = torch.randint(48, (150,)), torch.randn(150), 50, torch.tensor([48, 49])
+    targets, factors, V, forbidden = torch.randint(48, (150,)), torch.randn(150), 50, torch.tensor([48, 49])
     bias = torch.randn(V, requires_grad=learns) if biased else None
-    values, entropies = chosen_log_probabilities(hidden, weight, targets, V, bias, never)
+    values, entropies = chosen_log_probabilities(hidden, weight, targets, V, bias, forbidden)
     (values * factors).sum().backward(retain_graph=True)
     ours = [None if each is None or each.grad is None else each.grad.clone() for each in (hidden, weight, bias)]
     hidden.grad = weight.grad = None

@@ -170,7 +170,7 @@ def test_samples_have_no_token_that_generate_does_not_write(tmp_path: Path) -> N
 def test_what_is_never_written_has_no_probability() -> None:
     """Else a policy could move probability there, which lowers that of what it writes: as if it diverged less."""
     torch.manual_seed(0)
-    model = ActorCritic(GPT(GPTConfig(24, 32, 2, 2, 24)), True, never=[1, 5])
+    model = ActorCritic(GPT(GPTConfig(24, 32, 2, 2, 24)), True, forbidden=[1, 5])
     ids = torch.randint(24, (2, 8))
     for target in (1, 3):
         targets = torch.full((2, 8), target)
