@@ -57,8 +57,7 @@ def flag_of(field: Field[Any]) -> str:
 def describe_rules(field: Field[Any], options: Options) -> str:
     """The rules of an option as sentences of its help, each after a space; "" if it has none."""
     text = "".join(
-        f" Applies to {_written(name, options)} {', '.join(known)} only."
-        for name, known in field.metadata["only"].items()
+        f" Only with {_written(name, options)} {', '.join(known)}." for name, known in field.metadata["only"].items()
     )
     for rule, first, verb in (("needs", "Requires", "requires"), ("excludes", "Not with", "excludes")):
         declared: Conditions = field.metadata[rule]

@@ -70,7 +70,7 @@ def test_help() -> None:
     assert {name: text for name, field in options.items() if (text := describe_rules(field, options))} == {
         "vectors": " Not with --init.",
         "freeze": " Requires --vectors or --init.",
-        "depth": " Applies to --kind deep, wide only.",
+        "depth": " Only with --kind deep, wide.",
         "ends": " Not with --rate 0.5.",
         "schedule": " steps requires --held-out.",
     }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nlptools.configs import LARGEST_FLOAT, option, redefined
-from nlptools.configs.tasks.shared import PretrainedOptions, TaskOptions, scratch
+from nlptools.configs.tasks.shared import PretrainedOptions, TaskOptions, scratch_option
 from nlptools.configs.text_classifiers import ARCHITECTURES
 from nlptools.errors import UsageError
 
@@ -26,7 +26,7 @@ def class_weights(text: str) -> dict[str, float]:
 
 
 def _scratch() -> Any:
-    return scratch(
+    return scratch_option(
         ARCHITECTURES,
         "the mean of word vectors, a bag of n-grams (fastText), a CNN, an LSTM, a GRU, an RNN or a Transformer",
     )

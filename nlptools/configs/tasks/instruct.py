@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from nlptools.configs import redefined
 from nlptools.configs.lora import LoRA
-from nlptools.configs.tasks.shared import PretrainedOptions, TaskOptions, chat
+from nlptools.configs.tasks.shared import PretrainedOptions, TaskOptions, chat_option
 
 MODEL = "Language model: a GPT-2, a LLaMA, or a directory of train-lm, except ngram and elmo."
 
@@ -24,4 +24,4 @@ class InstructOptions(LoRA, TaskOptions):
         choices=("auto", "loss"),
     )
     encoder_dropout: float | None = redefined(PretrainedOptions, "encoder_dropout", None)
-    chat: str | None = chat()
+    chat: str | None = chat_option()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from nlptools.configs import option, redefined
 from nlptools.configs.lora import LoRA
 from nlptools.configs.tasks.instruct import MODEL
-from nlptools.configs.tasks.shared import TaskOptions, chat
+from nlptools.configs.tasks.shared import TaskOptions, chat_option
 
 
 @dataclass(frozen=True)
@@ -34,4 +34,4 @@ class PreferenceOptions(LoRA, TaskOptions):
         low=1e-6,
         metavar="X",
     )
-    chat: str | None = chat()
+    chat: str | None = chat_option()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nlptools.configs import redefined
-from nlptools.configs.tasks.shared import PretrainedOptions, TaskOptions, chat
+from nlptools.configs.tasks.shared import PretrainedOptions, TaskOptions, chat_option
 
 
 @dataclass(frozen=True)
@@ -30,4 +30,4 @@ class RewardOptions(PretrainedOptions):
         0,
         "Maximum number of tokens of prompt and response; longer ones are cut and counted. 0: the limit of the model.",
     )
-    chat: str | None = chat()
+    chat: str | None = chat_option()

@@ -113,7 +113,7 @@ class PretrainedOptions(LoRA, TaskOptions):
     )
 
 
-def scratch(architectures: tuple[str, ...], help: str) -> Any:
+def scratch_option(architectures: tuple[str, ...], help: str) -> Any:
     """The option --scratch."""
     return option(
         None,
@@ -123,6 +123,6 @@ def scratch(architectures: tuple[str, ...], help: str) -> Any:
     )
 
 
-def chat() -> Any:
+def chat_option() -> Any:
     """The option --chat of training."""
     return option(None, "Chat template of messages, if the model has none; saved with the output.", choices=FORMATS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nlptools.configs import option, redefined
-from nlptools.configs.tasks.shared import PretrainedOptions, TaskOptions, scratch
+from nlptools.configs.tasks.shared import PretrainedOptions, TaskOptions, scratch_option
 from nlptools.configs.word_taggers import ARCHITECTURES
 
 _CRF = "Add a conditional random field over the labels."
@@ -22,7 +22,7 @@ class TagOptions(PretrainedOptions):
         "Validation metric for the choice of the weights. auto: f1 of spans, accuracy of other tags.",
         choices=("auto", "accuracy", "f1", "loss"),
     )
-    scratch: str | None = scratch(ARCHITECTURES, "a CNN, an LSTM, a GRU, an RNN or a Transformer over the words")
+    scratch: str | None = scratch_option(ARCHITECTURES, "a CNN, an LSTM, a GRU, an RNN or a Transformer over the words")
     crf: bool = option(False, _CRF)
 
 
