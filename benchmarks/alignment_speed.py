@@ -1,4 +1,4 @@
-"""Speed of DPO and of instruction tuning, beside the trainers of trl.
+"""DPO and instruction tuning: speed compared with trl.
 
     python benchmarks/alignment_speed.py [--parts dpo,instruct] [--examples 256] [--layers 6] [--hidden 384] [--batch 16]
         [--threads 2] [--rounds 3]
@@ -147,7 +147,7 @@ def ours(directory: Path, part: str, side: str, precision: str, chosen: argparse
 
 
 def without_reports(threads: int) -> None:
-    """Let the libraries of the other sides write nothing of their own; and PyTorch use so many threads."""
+    """Let the libraries of the other sides write nothing, and set the threads of PyTorch."""
     warnings.simplefilter("ignore")
     os.environ.update(TQDM_DISABLE="1", TRL_EXPERIMENTAL_SILENCE="1")
     import datasets

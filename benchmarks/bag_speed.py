@@ -1,4 +1,4 @@
-"""Speed of a classifier out of a bag of n-grams, `finetune --scratch bag`, against Facebook's `fasttext supervised`.
+"""Bag-of-n-grams classifier: speed compared with fastText.
 
     NLPTOOLS_DATA=DIR python benchmarks/bag_speed.py [--epochs 20] [--copies 4] [--threads 2] [--rounds 3]
 

@@ -1,8 +1,8 @@
-"""Wall clock and peak memory of whole `bleu` commands, beside sacrebleu's.
+"""BLEU, chrF and TER: speed and memory compared with sacrebleu.
 
     python benchmarks/bleu_speed.py [JOB ...] [--rounds N] [--huge]
 
-Both sides are processes, started in turns on the same files, and must print the same. The text is that of CPython's own
+Both sides are processes, started in turns on the same files, and must print the same. The text is CPython's
 documentation (pydoc topics) in random order with words dropped and swapped, or with NLPTOOLS_DATA the WMT17 systems there;
 for zh, random Chinese characters as frequent as Zipf's law says. --huge adds a million lines (ours alone: memory).
 """

@@ -1,4 +1,4 @@
-"""Choices by likelihood (`score --choices`), beside lm-evaluation-harness.
+"""Multiple choice: speed compared with lm-evaluation-harness.
 
     python benchmarks/choices_speed.py [--items N] [--layers N] [--rounds N]
 

@@ -1,8 +1,8 @@
-"""Words per second of `embed --unit word` with an ELMo, beside a plain PyTorch implementation in fp32.
+"""ELMo vectors: speed compared with plain PyTorch.
 
     [NLPTOOLS_DATA=DIR] python benchmarks/elmo_embedding_speed.py [TEXT] [--shape small] [--lines 400] [--rounds 3]
 
-The shapes are those of `elmo_speed`, with random weights, which both sides share. TEXT: words between spaces, by default the
+The shapes are as in `elmo_speed`, with random weights, which both sides share. TEXT: words between spaces, by default the
 validation text of the slice of Wikipedia in NLPTOOLS_DATA, lines of 5 to 60 words. The other side is what one writes by hand:
 batches of 32 lines in their order, `nn.Conv1d` over the 50 characters of each of their words, `nn.LSTM` with `proj_size` in
 each direction; also under bf16 autocast. Ours embeds 512 lines at a time, as the command does. Vectors are compared in fp32.

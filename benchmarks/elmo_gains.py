@@ -1,4 +1,4 @@
-"""What the features of an ELMo add to the same network: six tasks without and with them, and the layers of one.
+"""ELMo features: gains over the same network.
 
     NLPTOOLS_DATA=DIR python benchmarks/elmo_gains.py --model ELMO [--task ner,sst,sick,roles,qamr,gap,layers]
         [--seeds 1] [--keep DIR] [--vectors FILE] [-- OPTIONS of finetune]

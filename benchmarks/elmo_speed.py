@@ -1,8 +1,8 @@
-"""Training words per second of ELMo, beside a plain PyTorch implementation in fp32.
+"""Training an ELMo: speed compared with plain PyTorch.
 
     python benchmarks/elmo_speed.py [small|medium ...] [--rounds N]
 
-The shapes are those of the presets (Peters et al. 2018, arXiv:1802.05365), with the softmax over all words. Words are drawn
+The shapes are as in the presets (Peters et al. 2018, arXiv:1802.05365), with the softmax over all words. Words are drawn
 from 30,000 by Zipf's law, in texts of one length. The other side is what one writes by hand: `nn.Conv1d` over the 50 characters
 of each word of the batch, `nn.LSTM` with `proj_size` in each direction (without ELMo's limits), `F.cross_entropy`,
 `clip_grad_norm_` and `torch.optim.AdamW`; also under bf16 autocast. Ours is the training step of `train-lm` itself, in fp32 and,

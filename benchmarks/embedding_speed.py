@@ -1,4 +1,4 @@
-"""Speed of turning lines into vectors, against sentence-transformers' encode.
+"""Sentence embeddings: speed compared with sentence-transformers.
 
     python benchmarks/embedding_speed.py FILE [--lines 20000] [--model DIR] [--threads 2] [--rounds 3] [--part NAME]
         [--memory-lines 10000,1000000]
@@ -124,7 +124,7 @@ def worker(options: argparse.Namespace) -> Callable[[], float]:
 
 
 def steady(options: argparse.Namespace, text: Path, count: int) -> None:
-    """Both sides in processes of their own that stay."""
+    """Both sides in separate processes that stay."""
 
     script = os.path.abspath(__file__)
     more = ["--model", options.model, "--threads", str(options.threads)]
@@ -134,7 +134,7 @@ def steady(options: argparse.Namespace, text: Path, count: int) -> None:
 
 
 def process(options: argparse.Namespace, text: Path, count: int) -> None:
-    """Both sides as commands; then their vectors beside each other."""
+    """Both sides as commands; then compare their vectors."""
     import numpy as np
 
     arrays = {name: text.with_name(f"{name}.npy") for name in ("theirs", *PRECISIONS)}

@@ -1,4 +1,4 @@
-"""Speed of entity F1 against seqeval's strict mode.
+"""Entity F1: speed compared with seqeval.
 
     python benchmarks/entity_f1_speed.py [--tokens 200000] [--types 4] [--scheme iob2] [--rounds 3]
 

@@ -1,18 +1,19 @@
-"""Held-out perplexity of language models after equal time of training.
+"""Language models: perplexity after equal training time.
 
     NLPTOOLS_DATA=DIR python benchmarks/equal_time.py [characters|ptb|elmo] [--minutes N] [--keep DIR] [--side "NAME=OPTIONS" ...]
 
 Each side first trains some steps to see how long one takes, and then as many steps as fit into the time, its learning rate
 falling to the end of them.
 
-characters: of tinyshakespeare, the last tenth held out, a Transformer-XL beside an LSTM, each with the width, rate, dropout and
+characters: of tinyshakespeare, the last tenth held out, a Transformer-XL and an LSTM, each with the width, rate, dropout and
 batch that were the best of several in this time on one core with AMX. ptb: the same on the words of the Penn Treebank, the best
 of 11 Transformer-XLs and 7 LSTMs, chosen on the text that is reported. For longer times both need more dropout; the figures of
 10 minutes are those of `--minutes 10 --side "transformer-xl=--preset small-transformer-xl"
 --side "lstm=--preset lstm-hour --dropout 0.15"`. All of them carry their state over the text, in training and in scoring.
 
-elmo: words and punctuation (`-t words`) of enwiki_slice, the mean of the forward and backward perplexity beside that of an LSTM,
-with one vocabulary of 30,000; other words are one unknown word, which is predicted and counts as any other. The LSTM carries its
+elmo: words and punctuation (`-t words`) of enwiki_slice, the mean of the forward and backward perplexity compared with an
+LSTM, with one vocabulary of 30,000; other words are one unknown word, which is predicted and counts as any other. The LSTM
+carries its
 state from line to line, and so sees more than the ELMo, which reads each line by itself. The ELMo trains with a sampled softmax,
 and is measured with the whole one.
 

@@ -1,4 +1,4 @@
-"""Speed of analogies against gensim's evaluate_word_analogies.
+"""Analogies: speed compared with gensim.
 
     python benchmarks/eval_vectors_speed.py [--words 30000] [--dimensions 100] [--questions 2000] [--method add]
         [--vectors FILE] [--rounds 3] [--threads N]

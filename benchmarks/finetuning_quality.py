@@ -1,4 +1,4 @@
-"""Quality of fine-tuned encoders on five tasks, by the commands themselves, beside what is asked of them.
+"""Fine-tuned encoders: quality on five tasks.
 
     NLPTOOLS_DATA=DIR python benchmarks/finetuning_quality.py [--task sst2,cola,sick,trec,conll2003] [--seeds 1,2,3]
         [--model DIR] [--examples N] [--keep DIR] [-- OPTIONS of finetune]

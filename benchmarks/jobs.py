@@ -1,4 +1,4 @@
-"""The jobs in the first table of README.md here, and the few of them in the README of the package."""
+"""The jobs in the first table of README.md, here and in the package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All families of language models on one corpus: perplexity, size, training time, and speed of training and of scoring.
+"""Language models: all architectures on one corpus.
 
     [NLPTOOLS_DATA=DIR] python benchmarks/language_model_families.py [FAMILY...] [--keep DIR] [--share X] [--list]
 

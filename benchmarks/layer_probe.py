@@ -1,4 +1,4 @@
-"""Which layers of an encoder serve a tagger best, when the encoder itself stays as it is.
+"""Layers of a frozen encoder for tagging.
 
     NLPTOOLS_DATA=DIR python benchmarks/layer_probe.py MODEL [--sentences 3000] [--data conll2003]
 

@@ -1,4 +1,4 @@
-"""Generation and scoring with a folder of LLaMA's layout, beside transformers with the same weights.
+"""LLaMA directories: generation and scoring compared with transformers.
 
     python benchmarks/llama_decoding_speed.py [--layers N] [--lines N] [--prompts N] [--rounds N]
 

@@ -1,8 +1,8 @@
-"""Training tokens per second of LSTM language models, beside a plain PyTorch loop over `nn.LSTM` in fp32.
+"""Training an LSTM language model: speed compared with plain PyTorch.
 
     python benchmarks/lstm_speed.py [small|medium|large|awd ...] [--rounds N]
 
-The shapes are those of Zaremba et al. 2014 (arXiv:1409.2329) and Merity et al. 2018 (arXiv:1708.02182) on the Penn
+The shapes follow Zaremba et al. 2014 (arXiv:1409.2329) and Merity et al. 2018 (arXiv:1708.02182) on the Penn
 Treebank: 10,000 words. The other side is what one writes by hand: `nn.Embedding`, `nn.LSTM`, `nn.Linear`, `F.dropout`,
 `F.cross_entropy`, `clip_grad_norm_` and `torch.optim.SGD`, the state detached and carried from batch to batch; also with
 oneDNN multiplying fp32, and under bf16 autocast. Ours is the training step of `train-lm` itself, in fp32 and, where the

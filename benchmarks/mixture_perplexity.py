@@ -1,4 +1,4 @@
-"""Perplexity of n-grams, a neural model, their mixture, and models that adapt to the text, on the Penn Treebank.
+"""Perplexity of n-grams, a neural model, mixtures and adaptive models on the Penn Treebank.
 
 The target is a mixture of 5-grams with modified Kneser-Ney smoothing and an LSTM at least 6% below the better of the two on the
 validation text. Weights and the cache are tuned on the first half of it, and all rows are measured on the second half.

@@ -1,4 +1,4 @@
-"""Training tokens per second of `--arch modern`, beside a plain PyTorch LLaMA loop in fp32 and under bf16 autocast.
+"""Training a LLaMA: speed compared with plain PyTorch.
 
     python benchmarks/modern_speed.py [small|smollm ...] [--rounds N] [--compile]
 

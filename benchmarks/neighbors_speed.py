@@ -1,4 +1,4 @@
-"""Speed of finding the nearest words of many, against gensim's KeyedVectors.
+"""Nearest words: speed compared with gensim.
 
     python benchmarks/neighbors_speed.py [--words 100000] [--dimensions 300] [--queries 1000] [--threads 2] [--rounds 3]
         [--directory DIR] [--part NAME]
@@ -9,7 +9,7 @@ Random vectors in word2vec's binary file, which is made in --directory (default:
     command   a process that reads the file, finds the 10 nearest words of each query, and writes them; gensim's loads
               the file with load_word2vec_format and asks most_similar for one word after the other, as it is used
     one       the same with one query
-    memory    the search alone, the table loaded and lengths known; beside a bare matrix product of queries and rows, with
+    memory    the search alone, the table loaded and lengths known; compared with a bare matrix product of queries and rows, with
               no choice among its numbers
 
 Prints queries per second of wall clock, in turns; the answers of the commands must be the same words.

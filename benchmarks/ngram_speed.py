@@ -1,11 +1,12 @@
-"""N-gram models: counting, smoothing and scoring, beside KenLM.
+"""N-gram models: counting and scoring compared with KenLM.
 
     [NLPTOOLS_DATA=DIR] python benchmarks/ngram_speed.py [TEXT] [--order 5] [--rounds 3] [--memory 1G]
 
 Trains on TEXT, tokens separated by spaces (default: the English novels and the Wikipedia texts in NLPTOOLS_DATA, lower-cased,
 19.7M words), with modified Kneser-Ney smoothing, and scores its first 100,000 lines. Training is whole commands, from text to
-the model on disk: without and with an ARPA file, and within --memory; beside `lmplz` where it is on the path. Scoring is beside
-the Python package `kenlm`, sentence by sentence, where it is installed (neither comes with nlptools); it reads the ARPA file
+the model on disk: without and with an ARPA file, and within --memory; compared with `lmplz` if it is on the path. Scoring
+is compared with the Python package `kenlm`, sentence by sentence, where it is installed (neither comes with nlptools); it
+reads the ARPA file
 that `train-lm` has written, and the scores are compared. Both have their tables in memory: ours, which a model makes when it has
 looked up half as many n-grams as it holds, are made by scoring the lines twice before. Whole commands, which load the model and
 score those lines once, have a table of their own. Prints words per second of wall clock, in

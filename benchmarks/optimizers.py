@@ -1,4 +1,4 @@
-"""How many tokens an architecture and an optimizer need: curves of the held-out loss, on equal text and at one size.
+"""Optimizers and architectures: tokens needed for a loss.
 
     NLPTOOLS_DATA=DIR python benchmarks/optimizers.py [--sides transformer-adamw,...] [--steps N] [--size "OPTIONS"]
         [--lr X,X] [--keep DIR]

@@ -115,7 +115,7 @@ def render(results: Path = FOLDER / "results") -> str:
 def title(script: str) -> str:
     """The first sentence of the description of a script."""
     text = ast.get_docstring(ast.parse((FOLDER / f"{script}.py").read_bytes())) or script
-    return re.split(r"[.:](?:\s|$)", " ".join(text.split()))[0]
+    return re.split(r"\.(?:\s|$)", " ".join(text.split()))[0]
 
 
 def table(job: str, rows: list[dict[str, Any]]) -> str:

@@ -1,4 +1,4 @@
-"""Speed of joining phrases against gensim's Phrases.
+"""Phrases: speed compared with gensim.
 
     python benchmarks/phrases_speed.py TEXT [--lines 20000] [--rounds 3] [--connectors]
 

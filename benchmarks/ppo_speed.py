@@ -1,4 +1,4 @@
-"""Speed and memory of PPO, beside a plain loop over transformers or the PPOTrainer of trl.
+"""PPO: speed and memory compared with transformers and trl.
 
     python benchmarks/ppo_speed.py [--beside loop|trl] [--samples 64] [--new 48] [--layers 6] [--hidden 384] [--batch 32]
         [--passes 4] [--steps 4] [--threads 2] [--rounds 3]
@@ -9,8 +9,8 @@ time (by default 32, as train-ppo; trl takes a whole rollout by default), in fp3
 loop: values come from the layers of the policy, and rewards are numbers from the text, at no cost; theirs is the loop that one
 writes by hand: `generate` with a cache, logits of minibatches of the whole sequences, generalized advantages, AdamW; in bf16
 under autocast. trl: values come from a separate model, as its trainer has it, and rewards from a third one; needs trl 0.29, the
-last version with that trainer (https://github.com/huggingface/trl). Both go from the directory of the policy to that of the
-result. Samples per second of wall clock; and the highest resident memory of each process, less what it had before the first
+last version with that trainer (https://github.com/huggingface/trl). Both go from the directory of the policy to the directory of
+the result. Samples per second of wall clock; and the highest resident memory of each process, less what it had before the first
 model.
 """
 

@@ -1,4 +1,4 @@
-"""Alignment where the best possible reward is known: demonstrations, reward model, then PPO, GRPO, RLOO or DPO, by the commands.
+"""Alignment with known rewards.
 
     python benchmarks/preference_suites.py [--suites word,half,copy,quarter] [--methods ppo,grpo,rloo,dpo] [--seeds 1-10]
         [--steps 1800] [--examples 4000] [--pairs 20000] [--noise 0.0] [--keep DIR]

@@ -1,4 +1,4 @@
-"""What an hour of pretraining on a CPU is worth on SST-2, beside the same encoder without it.
+"""Pretraining for an hour: gains on SST-2.
 
     NLPTOOLS_DATA=DIR python benchmarks/pretraining_quality.py [--steps masked=7000,electra=8000] [--seeds 1,2,3]
         [--only none,bert,electra] [--keep DIR]

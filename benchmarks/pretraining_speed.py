@@ -1,4 +1,4 @@
-"""Sequences per second of masked-LM pretraining in BERT base's shape, beside plain transformers loops.
+"""Pretraining a BERT: speed compared with transformers.
 
     python benchmarks/pretraining_speed.py [--objective bert|mlm] [--text FILE --tokenizer PATH] [--sequences N]
         [--layers N] [--rounds N] [--steps N] [--against SIDE]
@@ -11,8 +11,8 @@ With `--text`, both sides train on sequences of up to 128 tokens as BERT takes t
 between documents): theirs has so many sequences a step, padded to the longest of them; ours as many rows, into which
 sequences are packed, as the command does it. Both count sequences. Without, all get full rows of random tokens of which 15%
 are masked: what the step costs, with nothing to gain from packing.
-All sides stay in memory, 4 to 7 GB each: where 24 GB are all there is, `--against fp32` and `--against autocast` run our
-fastest one beside one of the others.
+All sides stay in memory, 4 to 7 GB each: where 24 GB are all there is, `--against fp32` and `--against autocast` compare our
+fastest one with one of the others.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Whether each architecture learns to turn a sequence of up to 20 symbols round, and how long it takes: what only works
-when attention does.
+"""Reversing a sequence: which architectures learn it, and how fast.
 
     python benchmarks/reversal.py [--arch transformer,rnn,convolution] [--max-time 3m]
 
 20,000 sequences of 1 to 20 of 20 symbols are learnt by the commands as a user would call them; 1,000 others are then
-turned round greedily, and the share that is right to the last symbol is printed beside the time of the training, the start
+turned round greedily, and the share that is right to the last symbol is printed with the training time, the start
 of the process included.
 """
 

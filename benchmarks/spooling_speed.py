@@ -1,11 +1,11 @@
-"""Preparing text for pretraining: megabytes of text per second from files to ids on disk.
+"""Text to ids for pretraining: speed compared with tokenizers.
 
     python benchmarks/spooling_speed.py TOKENIZER TEXT [--megabytes N] [--rounds N]
 
 TOKENIZER is a tokenizer.json or a directory that holds one, TEXT one sentence per line; it is repeated up to so many
 megabytes. The other side is `encode_batch` of the tokenizers package on the same lines, 1,000 at a time and all at once, in
 as many threads as it likes, which leaves its ids in memory as objects; ours also reads, finds documents, counts, writes and
-maps the files. Each side is a process of its own; each round of ours includes everything but loading the tokenizer.
+maps the files. Each side is a separate process; each round of ours includes everything but loading the tokenizer.
 """
 
 from __future__ import annotations

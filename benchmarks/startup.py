@@ -1,4 +1,4 @@
-"""Seconds until a help page, a version or a small job is there, beside bare Python and `import click`.
+"""Start-up time compared with Python and click.
 
     python benchmarks/startup.py [--rounds N]
 

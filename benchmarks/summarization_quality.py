@@ -1,4 +1,4 @@
-"""Subject lines of e-mails, by a model trained from nothing, beside baselines that copy sentences.
+"""Subject lines of e-mails: quality compared with extractive baselines.
 
     NLPTOOLS_DATA=DIR python benchmarks/summarization_quality.py [--keep DIR] [--max-time 45m] [-- OPTIONS of train-seq2seq]
 

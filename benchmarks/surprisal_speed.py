@@ -1,4 +1,4 @@
-"""Surprisals of words and pseudo-log-likelihoods, beside the package minicons.
+"""Surprisal and pseudo-log-likelihood: speed compared with minicons.
 
     [NLPTOOLS_DATA=DIR] python benchmarks/surprisal_speed.py [TEXT] [--lines 500] [--rounds 3] [--shape L,D,H] [--vocab N]
 

@@ -1,4 +1,4 @@
-"""Quality of taggers without pretraining: F1 of named entities (CoNLL-2003), from raw text to evaluation by the commands.
+"""Taggers without pretraining: quality.
 
     NLPTOOLS_DATA=DIR python benchmarks/tagger_quality.py [--scratch lstm] [--characters cnn] [--seeds 1] [--minutes 15]
         [--vectors FILE] [--examples N] [--keep DIR] [-- OPTIONS of finetune]

@@ -1,4 +1,4 @@
-"""Fine-tuning for tags, answers, roles and pronouns, beside what needs no model at all; classifiers without an encoder.
+"""Tags, answers, roles, pronouns: quality compared with baselines without a model.
 
     NLPTOOLS_DATA=DIR python benchmarks/tasks_beside_baselines.py [--seeds 1] [--model DIR] [--keep DIR]
         [--task pos,answers,roles,pronouns,relatedness,choices,bag,cnn,lstm] [-- OPTIONS of finetune]
@@ -15,7 +15,7 @@ one of which is asked: 3,000 to learn from and 1,000. The baselines:
     pronouns   the name nearest to the pronoun (told by the command itself)
     relatedness      the share of the words of both sentences that is common to them
     choices    the one with fewest words in common with the question, of several the longest
-    bag, cnn, lstm   of SST-2, learnt from its sentences alone; beside the more frequent label
+    bag, cnn, lstm   of SST-2, learnt from its sentences alone; compared with the more frequent label
 """
 
 from __future__ import annotations

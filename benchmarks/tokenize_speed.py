@@ -1,4 +1,4 @@
-"""Speed of `tokenize --to ids` against the sentencepiece package's own batch encode.
+"""Tokenization: speed compared with SentencePiece.
 
     python benchmarks/tokenize_speed.py [TEXT] [--lines 200000] [--threads 2] [--rounds 5]
 

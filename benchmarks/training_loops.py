@@ -1,4 +1,4 @@
-"""What the scripts share that time our training step beside a plain PyTorch loop."""
+"""Training steps of nlptools and plain PyTorch, timed in turns."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class Streams(RandomBatches):
 
 
 def our_step(model: Any, source: Any, precision: str, *, objective: Any = None, **options: Any) -> Step:
-    """The step that `train-lm` takes with this model; `options` are those of `Training`.
+    """The step that `train-lm` takes with this model; `options` are fields of `Training`.
 
     Args:
-        objective: its class; None: that of causal models.
+        objective: its class; None: `CausalLM`.
     """
     # imported here: the other side must not get what this does to the process
     from nlptools.compute.backend import Backend

@@ -1,4 +1,4 @@
-"""Training tokens per second, beside plain PyTorch loops in fp32 and under bf16 autocast.
+"""Training a GPT-2: speed compared with plain PyTorch.
 
     python benchmarks/training_speed.py [gpt2|char|char-dropout ...] [--rounds N] [--compile]
 

@@ -1,4 +1,4 @@
-"""Training tokens per second of Transformer-XL, beside a plain PyTorch loop in fp32 and under bf16 autocast.
+"""Training a Transformer-XL: speed compared with plain PyTorch.
 
     python benchmarks/transformer_xl_speed.py [ptb|small|char ...] [--rounds N]
 

@@ -1,6 +1,6 @@
-"""Sentences, vocabularies and models that the benchmarks of translation share.
+"""Sentences, vocabularies and models of the translation benchmarks.
 
-With NLPTOOLS_DATA set, the sentences are those of Multi30k, English and German; else they are made of invented words, with
+With NLPTOOLS_DATA set, the sentences are from Multi30k, English and German; else they are made of invented words, with
 as many pieces per sentence, and "translated" word by word.
 """
 

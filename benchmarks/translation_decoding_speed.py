@@ -1,4 +1,4 @@
-"""Target tokens per second of translating with a beam of 5, beside transformers and CTranslate2 with the same weights.
+"""Translation: speed compared with transformers and CTranslate2.
 
     NLPTOOLS_DATA=DIR python benchmarks/translation_decoding_speed.py MODEL [--rounds N] [--lines N]
 
@@ -112,7 +112,7 @@ def our_side(model_dir: str, lines: list[str], precision: str) -> Side:
 
 
 def worker(model_dir: str, scratch: str, side: str, lines: list[str]) -> None:
-    """Serve one side; what it wrote last lies in `scratch` under its name."""
+    """Serve one side; its last output is in `scratch` under its name."""
     torch.set_num_threads(side_by_side.CORES)
     name, kind = side.split("-")
     if name == "transformers":

@@ -1,4 +1,4 @@
-"""Quality and cost of a translator trained from nothing, end to end as a user would: the commands in the order of a README.
+"""Translators trained from scratch: quality and cost.
 
     NLPTOOLS_DATA=DIR python benchmarks/translation_quality.py [--arch transformer,rnn,convolution] [--max-time 1h30m]
         [--seeds 1,2] [--into en-de|de-en] [--keep DIR] [-- OPTIONS of train-seq2seq]

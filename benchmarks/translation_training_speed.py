@@ -1,4 +1,4 @@
-"""Target tokens per second of training a translator, beside plain loops over `torch.nn.Transformer` in fp32 and bf16.
+"""Training a translator: speed compared with plain PyTorch.
 
     NLPTOOLS_DATA=DIR python benchmarks/translation_training_speed.py [--rounds N] [--batches N] [--dropout P] [--compile]
 
@@ -204,7 +204,7 @@ def main() -> None:
     passed = ["--dropout", str(arguments.dropout), "--batches", str(arguments.batches)]
     passed += ["--compile"] if arguments.compile else []
     with tempfile.TemporaryDirectory() as folder:
-        # the round before the first, which is not counted, has batches of its own
+        # the round before the first, which is not counted, has separate batches
         batches = make_batches(Path(folder), arguments.tokens, (arguments.rounds + 1) * arguments.batches)
         real, rows = sum(b.num_targets for b in batches), sum(len(b.targets) for b in batches)
         padding = 1 - real / sum(b.targets.size for b in batches)

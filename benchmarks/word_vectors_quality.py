@@ -1,4 +1,4 @@
-"""Quality of word vectors beside gensim's: word analogies and word similarity after some epochs, means over seeds.
+"""Word vectors: quality compared with gensim.
 
     python benchmarks/word_vectors_quality.py TOKENS ANALOGIES PAIRS... [--epochs 1,3,5] [--seeds 3] [--model cbow]
 

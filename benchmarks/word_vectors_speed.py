@@ -1,4 +1,4 @@
-"""Speed of training word vectors, one epoch, against gensim, word2vec.c and fastText.
+"""Training word vectors: speed compared with gensim, word2vec.c and fastText.
 
     python benchmarks/word_vectors_speed.py [PART]... [--text TOKENS] [--workers 2] [--rounds 3] [--word2vec PROGRAM]
 
@@ -68,7 +68,7 @@ def tokens(folder: Path) -> str:
 
 
 def make_side(part: str, side: str, options: argparse.Namespace) -> Measure:
-    """What does the job once, and returns its speed."""
+    """Does the job once and returns its speed."""
     if part == "softmax":
         with open(options.text, "rb") as stream:
             sample = stream.read(SOFTMAX_BYTES).rsplit(b"\n", 1)[0]
