@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from nlptools.batches.sentence_groups import Instances
 from nlptools.batches.source import BatchSource
 from nlptools.corpora.documents import Documents
 from nlptools.errors import UsageError
+from nlptools.files.artifacts import JsonObject
 
 POOL_TOKENS = 1 << 24  # of text planned together: a second or two of work, some megabytes
 _TRAINING, _VALIDATION = 0, 1  # streams of masks
@@ -133,12 +133,12 @@ class PretrainingBatches(BatchSource):
             if batch is not None:
                 yield batch
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> JsonObject:
         """See `BatchSource`."""
         names = ("step", "phase", "epoch", "pool", "position")
         return {name: getattr(self, f"_{name}") for name in names}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: JsonObject) -> None:
         """See `BatchSource`."""
         for name in self.state():
             setattr(self, f"_{name}", int(state[name]))

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
+from nlptools.files.artifacts import JsonObject
+
 B = TypeVar("B")
 P = TypeVar("P")
 
@@ -36,10 +38,10 @@ class BatchSource(Protocol):
     def __iter__(self) -> Iterator[Any]:
         """Batches without end, as the objective takes them."""
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> JsonObject:
         """The position of the source, as plain numbers."""
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: JsonObject) -> None:
         """Go back to a `state()`."""
 
 
@@ -91,10 +93,10 @@ class EpochSource(BatchSource, ABC, Generic[B, P]):
             self._planned = self._epoch, self._make_plan(self._epoch)
         return self._planned[1]
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> JsonObject:
         """See `BatchSource`."""
         return {"epoch": self._epoch, "position": self._position}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: JsonObject) -> None:
         """See `BatchSource`."""
         self._epoch, self._position = int(state["epoch"]), int(state["position"])

@@ -26,6 +26,7 @@ from nlptools.configs.tasks.table import TASKS, changed_values, check_options
 from nlptools.configs.tasks.words import Scratch
 from nlptools.errors import DataError
 from nlptools.files import artifacts, streams
+from nlptools.files.artifacts import JsonObject
 from nlptools.formats.examples import TaskExample
 from nlptools.layers.heads import mix_in
 from nlptools.metrics.criterion import Criterion
@@ -36,7 +37,7 @@ from nlptools.text.unknown import UnknownTokens
 from nlptools.training.engine.job import Trained, run_job
 from nlptools.training.engine.loop import Evaluate
 from nlptools.training.finetuning import pretrained, repeats
-from nlptools.training.finetuning.reader import Reader
+from nlptools.training.finetuning.reader import Reader, TaskModel
 from nlptools.training.objective import Objective
 
 
@@ -101,16 +102,16 @@ class TaskExamples:
     errors: str
 
     @cached_property
-    def train(self) -> list[Any]:
+    def train(self) -> list[TaskExample]:
         """The examples to train on. Raises DataError when there are none."""
         return self._read(self.inputs, "train")
 
     @cached_property
-    def valid(self) -> list[Any]:
+    def valid(self) -> list[TaskExample]:
         """The held-out examples, none without a file of them. Raises DataError when the file has none."""
         return [] if self.held_out is None else self._read((self.held_out,), "evaluate")
 
-    def _read(self, names: tuple[str, ...], purpose: str) -> list[Any]:
+    def _read(self, names: tuple[str, ...], purpose: str) -> list[TaskExample]:
         examples = list(self.task.read(names, True, self.errors))
         if not examples:
             raise DataError(f"no examples to {purpose} on", path=names[0])
@@ -123,10 +124,10 @@ class _Examples:
 
     train: Features
     valid: Features | None
-    examples: Sequence[Any]  # of `valid`; only in the main process
+    examples: Sequence[TaskExample]  # of `valid`; only in the main process
     path: Path
     text: TaskExamples
-    learned: dict[str, Any]
+    learned: JsonObject
 
     def digests(self) -> dict[str, str | None]:
         return {"train": self.train.digest, "valid": self.valid.digest if self.valid else None}
@@ -134,8 +135,8 @@ class _Examples:
     def paths(self) -> list[str | None]:
         return [str(self.path), None if self.valid is None else "", json.dumps(self.learned)]
 
-    def record(self) -> dict[str, Any]:
-        def described(part: Features, names: Sequence[str | None]) -> dict[str, Any]:
+    def record(self) -> JsonObject:
+        def described(part: Features, names: Sequence[str | None]) -> JsonObject:
             sizes = {"examples": part.num_examples, "tokens": len(part.rows.ids), "cut": part.cut}
             return {"inputs": list(names), "sha256": part.digest, **sizes}
 
@@ -173,7 +174,7 @@ class _Finetuning:
     def several_processes(self) -> bool:
         return self.reader.several_processes
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> JsonObject:
         settings = {**asdict(self.options), **asdict(self.files), **self.reader.settings(), "fold": self.fold}
         del settings["seeds"]  # more seeds are more runs, and do not change each
         return settings
@@ -202,7 +203,7 @@ class _Finetuning:
         unknown.count([" ".join(example.texts) for example in islice(examples, 1000)], ids)
         unknown.report(self.run.force)
 
-    def _parts(self, held_out: bool) -> tuple[list[Any], list[Any]]:
+    def _parts(self, held_out: bool) -> tuple[list[TaskExample], list[TaskExample]]:
         """Examples to train on, and to evaluate on."""
         train = self.text.train
         if self.fold is None:
@@ -232,13 +233,13 @@ class _Finetuning:
         valid = f"; validation: {described(data.valid)}" if data.valid else ""
         messages.note(f"text: {described(data.train)}{valid} ({seconds:.1f} s)")
 
-    def model(self) -> Any:
+    def model(self) -> TaskModel:
         return self.reader.model(self.task, self.seed)
 
-    def objective(self, model: Any) -> Objective:
+    def objective(self, model: TaskModel) -> Objective:
         return self.reader.objective(model, self.task)
 
-    def source(self, data: _Examples, model: Any, backend: Backend) -> BatchSource:
+    def source(self, data: _Examples, model: TaskModel, backend: Backend) -> BatchSource:
         size = self.run.batch_size or min(1024, max(32, len(data.train) // 32))
         return self.reader.source(data.train, size, self.seed, backend)
 
@@ -256,14 +257,14 @@ class _Finetuning:
             predictions = self.task.decode(logits, valid, data.examples, **self.task.layers_of(model))
             return self.task.measure(predictions, data.examples)
 
-        def evaluate(model: Any, stop: Callable[[], bool]) -> dict[str, float] | None:
+        def evaluate(model: TaskModel, stop: Callable[[], bool]) -> dict[str, float] | None:
             numbers = measured(model, stop) if backend.is_main else None
             shared: dict[str, float] | None = backend.broadcast(numbers)
             return shared
 
         return evaluate
 
-    def save(self, directory: Path, model: Any, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+    def save(self, directory: Path, model: TaskModel, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
         metrics, which = record.get("metrics", {}), layers(self.options.layers)
         tuned = {name: metrics[f"valid_{name}"] for name in self.task.tuned if f"valid_{name}" in metrics}
         task = {
@@ -281,7 +282,9 @@ class _Finetuning:
                 messages.note(f"{file}: {mix.described()}")
                 if name == "layer_mix":
                     task["layer_weights"] = [round(weight, 6) for weight in mix.weights]
-        self.reader.save(directory, model, weights, record, {**self.task.label_settings(), "nlptools": {"task": task}})
+        self.reader.save(
+            directory, model, weights, dict(record), {**self.task.label_settings(), "nlptools": {"task": task}}
+        )
 
     def advice(self, name: str) -> str:
         files = replace(self.files, layout=self.task.options.layout)  # also the layout of glue/NAME

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -18,12 +18,13 @@ from nlptools.configs.finetuning import Finetune
 from nlptools.configs.layers import Layers, layers, read_mix
 from nlptools.configs.tasks.shared import frozen
 from nlptools.errors import BundleError, UsageError, display
+from nlptools.files.artifacts import JsonObject
 from nlptools.formats.examples import TaskExample
 from nlptools.inference.opening import open_model
 from nlptools.models import registry
 from nlptools.models.contract import with_dropout
 from nlptools.models.huggingface import peft
-from nlptools.models.tasks.heads import BESIDE_HEADS, LAYER_HEADS, TASK_HEADS, TaskHeads
+from nlptools.models.tasks.heads import BESIDE_HEADS, LAYER_HEADS, TASK_HEADS, ReadsRows, TaskHeads
 from nlptools.tasks import outputs
 from nlptools.tasks import task as tasks
 from nlptools.tasks.task import Task
@@ -71,7 +72,7 @@ class Pretrained:
         """The architecture of the model with heads."""
         return registry.with_heads(self.base.arch) or self.base.arch
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> JsonObject:
         return {} if self.adapter is None else {"base": self.adapter.digest}
 
     def encoding(self, task: Task, examples: Sequence[TaskExample], threads: int) -> Encoding:
@@ -104,15 +105,17 @@ class Pretrained:
     def logits(
         self, model: TaskModel, task: Task, features: Features, backend: Backend, stop: Callable[[], bool] | None
     ) -> list[np.ndarray] | None:
-        return outputs.logits(model, task.head, features, backend, layers(self.options.layers), stop=stop)
+        return outputs.logits(
+            cast(ReadsRows, model), task.head, features, backend, layers(self.options.layers), stop=stop
+        )
 
     def save(
         self,
         directory: Path,
         model: TaskModel,
         weights: Mapping[str, Tensor],
-        training: Mapping[str, Any],
-        more: dict[str, Any],
+        training: JsonObject,
+        more: JsonObject,
     ) -> None:
         base = self.base
         if not base.is_encoder:
@@ -136,8 +139,9 @@ def task_loss(
 ) -> TaskLoss:
     """The loss of the head of a task, which sees the layers `which`."""
 
-    def logits(model: TaskHeads, inputs: tuple[Tensor, ...], spans: Tensor | None) -> Tensor:
-        return model.task_logits(task.head, outputs.hidden_states(model, task.head, which, *inputs), spans)
+    def logits(model: Any, inputs: tuple[Tensor, ...], spans: Tensor | None) -> Tensor:
+        logits: Tensor = model.task_logits(task.head, outputs.hidden_states(model, task.head, which, *inputs), spans)
+        return logits
 
     return TaskLoss(model, task, logits, 3, rates=lambda epoch: {} if factors is None else factors.at(epoch))
 

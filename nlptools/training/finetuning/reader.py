@@ -18,6 +18,7 @@ from nlptools.batches.spelled_words import WordEncoding
 from nlptools.batches.text_rows import TextEncoding
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training
+from nlptools.files.artifacts import JsonObject
 from nlptools.formats.examples import TaskExample
 from nlptools.models.tasks.heads import TaskHeads
 from nlptools.models.tasks.text_classifiers import TextClassifier
@@ -44,7 +45,7 @@ class Reader(Protocol):
     def learns_vocabulary(self) -> bool:
         """Whether the vocabulary comes from the training examples, without their rare words."""
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> JsonObject:
         """The settings besides `Finetune`; a continued run must have the same."""
 
     def encoding(self, task: Task, examples: Sequence[TaskExample], threads: int) -> RowEncoding:
@@ -69,8 +70,8 @@ class Reader(Protocol):
         directory: Path,
         model: TaskModel,
         weights: Mapping[str, Tensor],
-        training: Mapping[str, Any],
-        more: dict[str, Any],
+        training: JsonObject,
+        more: JsonObject,
     ) -> None:
         """Write the model directory, with `more` in its config.json."""
 

@@ -10,13 +10,13 @@ import statistics
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from nlptools import messages
 from nlptools.configs import Compute
 from nlptools.configs.finetuning import Finetune, FinetuneTraining
 from nlptools.errors import OutputError, UsageError, display
 from nlptools.files import artifacts, atomic
+from nlptools.files.artifacts import JsonObject
 from nlptools.metrics.criterion import Criterion
 from nlptools.training.engine import run_directory
 from nlptools.training.engine.job import Trained
@@ -71,7 +71,7 @@ def _summed_up(directory: Path, done: dict[str, Trained], criterion: Criterion) 
             f"{name} failed: its predictions are all the same ({criterion.name} {values[name]:.4f});"
             " a smaller --lr or a longer --warmup helps"
         )
-    summary: dict[str, Any] = {
+    summary: JsonObject = {
         "criterion": criterion.name,
         "mean": mean,
         "standard_deviation": spread,
@@ -91,7 +91,7 @@ def _has_failed(directory: Path) -> bool:
     return bool(artifacts.read_json(directory / run_directory.RECORD).get("metrics", {}).get("valid_answers") == 1)
 
 
-def _keep(directory: Path, best: Path, summary: dict[str, Any]) -> None:
+def _keep(directory: Path, best: Path, summary: JsonObject) -> None:
     """Copy the bundle `best` into `directory`, with the results of all runs in its training record; the manifest last."""
     names = list(artifacts.read_json(best / artifacts.MANIFEST)["files"])
     for name in names:

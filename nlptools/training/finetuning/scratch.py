@@ -42,7 +42,7 @@ UNK = 1
 BUCKETS = 2_000_000  # as in fastText
 
 
-class TextNetwork(WordNetwork):
+class TextNetwork(WordNetwork[TextClassifier]):
     """A text classifier to train, as `words.WordNetwork`."""
 
     arch = "text-classifier"

@@ -52,7 +52,7 @@ class Learned:
     alphabet: str | None
 
 
-class TagNetwork(WordNetwork):
+class TagNetwork(WordNetwork[WordTagger]):
     """A tagger to train, as `words.WordNetwork`."""
 
     arch, inputs = "word-tagger", 4

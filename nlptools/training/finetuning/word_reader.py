@@ -40,7 +40,7 @@ from nlptools.training.finetuning.words import NetworkOptions, WordNetwork, coun
 _MIX_RATE = 0.1
 
 
-class FeatureNetwork(WordNetwork):
+class FeatureNetwork(WordNetwork[WordReader]):
     """Bidirectional LSTMs with the features of an ELMo, as `words.WordNetwork`."""
 
     arch, inputs = "word-reader", 4

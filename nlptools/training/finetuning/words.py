@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from nlptools.configs import Training
 from nlptools.configs.finetuning import Finetune
 from nlptools.configs.tasks.table import check_options, task_entry
 from nlptools.configs.tasks.words import Scratch
+from nlptools.files.artifacts import JsonObject
 from nlptools.formats.examples import TaskExample
 from nlptools.tasks import outputs
 from nlptools.tasks.outputs import RowLogits
@@ -36,6 +37,8 @@ from nlptools.training.engine.weights import Weights
 from nlptools.training.finetuning.reader import RowEncoding, TaskLoss, TaskModel
 from nlptools.vectors.files import formats
 from nlptools.vectors.table import Vectors
+
+M = TypeVar("M", bound=TaskModel)
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class NetworkOptions:
         return self.scratch.dim if self.vectors is None else self.vectors.dimensions
 
 
-class WordNetwork(ABC):
+class WordNetwork(ABC, Generic[M]):
     """A kind of network over words. `encoding` learns the vocabulary, which the other methods need.
 
     Attributes:
@@ -73,23 +76,23 @@ class WordNetwork(ABC):
         """The tokenizer with this vocabulary."""
 
     @abstractmethod
-    def model(self, task: Task) -> Any:
+    def model(self, task: Task) -> M:
         """The model, before `initialize`."""
 
     @abstractmethod
-    def begin(self, model: Any) -> None:
+    def begin(self, model: M) -> None:
         """Change the drawn weights where there are better ones to start from, and freeze those that do not learn."""
 
-    def logits(self, model: Any, inputs: tuple[Tensor, ...], spans: Tensor | None) -> Tensor:
+    def logits(self, model: M, inputs: tuple[Tensor, ...], spans: Tensor | None) -> Tensor:
         """See `TaskLogits`."""
         logits: Tensor = model(*inputs)
         return logits
 
-    def rates(self, model: Any) -> Mapping[str, float]:
+    def rates(self, model: M) -> Mapping[str, float]:
         """Factors of the learning rate, by the names of parameters in the model; 1 for other ones."""
         return {}
 
-    def optimizer(self, model: Any, weights: Weights, run: Training) -> Optimizer:
+    def optimizer(self, model: M, weights: Weights, run: Training) -> Optimizer:
         """The optimizer of the weights. Raises UsageError for one that cannot train them."""
         return optimizers.of_options(weights, run)
 
@@ -98,7 +101,7 @@ class WordNetwork(ABC):
         """The training batches."""
 
     @abstractmethod
-    def row_logits(self, model: Any, features: Features, backend: Backend) -> RowLogits:
+    def row_logits(self, model: M, features: Features, backend: Backend) -> RowLogits:
         """See `tasks.outputs`."""
 
 
@@ -106,13 +109,13 @@ class WordNetwork(ABC):
 class Words:
     """A network over words, as `reader.Reader`."""
 
-    network: WordNetwork
+    network: WordNetwork[Any]
     scratch: Scratch
 
     several_processes: ClassVar[bool] = False
     learns_vocabulary: ClassVar[bool] = True
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> JsonObject:
         return asdict(self.scratch)
 
     def encoding(self, task: Task, examples: Sequence[TaskExample], threads: int) -> RowEncoding:
@@ -151,8 +154,8 @@ class Words:
         directory: Path,
         model: TaskModel,
         weights: Mapping[str, Tensor],
-        training: Mapping[str, Any],
-        more: dict[str, Any],
+        training: JsonObject,
+        more: JsonObject,
     ) -> None:
         arch, tokenizer = self.network.arch, self.network.tokenizer
         bundle.save_encoder(directory, model, weights, tokenizer, arch=arch, training=training, more=more)
@@ -171,7 +174,7 @@ def opened(settings: Finetune, scratch: Scratch, errors: str) -> Words:
         check_options(settings.task, scratch)
     scratch.check(settings.scratch or "lstm")
     vectors = None if scratch.vectors is None else formats.load(scratch.vectors, errors=errors)
-    network: Callable[[NetworkOptions], WordNetwork] = pkgutil.resolve_name(place)
+    network: Callable[[NetworkOptions], WordNetwork[Any]] = pkgutil.resolve_name(place)
     return Words(network(NetworkOptions(settings, scratch, vectors)), scratch)
 
 

@@ -20,7 +20,9 @@ from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
 from nlptools.corpora.counts import Counts
 from nlptools.errors import DataError
 from nlptools.files import streams
+from nlptools.files.artifacts import JsonObject
 from nlptools.formats.readers import read
+from nlptools.models.contract import LanguageModel
 from nlptools.tasks.task import reading_options
 from nlptools.training.engine.job import Trained, run_job
 from nlptools.training.engine.loop import Evaluate
@@ -81,13 +83,13 @@ class CompletionTask(SpooledTask[Completions]):
         """The texts of the sequences of some examples."""
 
     @abstractmethod
-    def values(self, model: Any, scored: np.ndarray, features: Features) -> dict[str, float]:
+    def values(self, model: LanguageModel, scored: np.ndarray, features: Features) -> dict[str, float]:
         """The measures of a validation from the log-probability of each sequence and its number of targets, (S, 2)."""
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> JsonObject:
         return {**super().settings(), **self.policy.settings()}
 
-    def source(self, data: Spooled[Completions], model: Any, backend: Backend) -> PackedBatches:
+    def source(self, data: Spooled[Completions], model: LanguageModel, backend: Backend) -> PackedBatches:
         """Batches of sequences that are packed into rows."""
         where = {"seed": self.seed, "rank": backend.rank, "world_size": backend.world_size}
         return PackedBatches(data.train.features, self.run.batch_size, **where)
@@ -98,7 +100,7 @@ class CompletionTask(SpooledTask[Completions]):
             return None
         features = data.valid.features
 
-        def evaluate(model: Any, stop: Callable[[], bool]) -> dict[str, float] | None:
+        def evaluate(model: LanguageModel, stop: Callable[[], bool]) -> dict[str, float] | None:
             scored = log_probabilities(model, features, backend, stop if backend.world_size == 1 else None)
             return None if scored is None else self.values(model, scored, features)
 
@@ -129,7 +131,9 @@ class CompletionTask(SpooledTask[Completions]):
             f" {counts.targets:,} of them in responses{cut}"
         )
 
-    def save(self, directory: Path, model: Any, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+    def save(
+        self, directory: Path, model: LanguageModel, weights: Mapping[str, Any], record: Mapping[str, Any]
+    ) -> None:
         self.policy.save(directory, model, weights, record)
 
     def advice(self, name: str) -> str:
@@ -155,5 +159,5 @@ def finetune(
     """
     inputs = streams.check_inputs(inputs, run.held_out)
     policy = Policy.open(str(settings.model), settings, settings.chat)
-    task: Any = kind(settings, run, inputs, compute.seed, policy, files, encoding_errors)  # a whole `Task`
+    task: Any = kind(settings, run, inputs, compute.seed, policy, files, encoding_errors)  # a whole `TrainingRun`
     return run_job(task, run, compute, invocation)

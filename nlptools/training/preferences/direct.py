@@ -24,6 +24,7 @@ from nlptools.batches.features import Features
 from nlptools.compute.backend import Backend
 from nlptools.formats.examples import Judgement, Ranking
 from nlptools.metrics.criterion import Criterion
+from nlptools.models.contract import LanguageModel
 from nlptools.training.objective import Objective
 from nlptools.training.preferences import completions, losses
 from nlptools.training.preferences.completions import REFERENCE, CompletionTask
@@ -76,13 +77,13 @@ class _Preference(CompletionTask):
             reference = computed[:, 0].astype(np.float32)
         return replace(rows, targets={**rows.targets, GOOD: good, REFERENCE: reference}, examples=bounds)
 
-    def model(self) -> Any:
+    def model(self) -> LanguageModel:
         return self.policy.trained(0.0, self.seed)
 
-    def objective(self, model: Any) -> PreferenceLoss:
+    def objective(self, model: LanguageModel) -> PreferenceLoss:
         return PreferenceLoss(model, self.options.loss, self.options.beta)
 
-    def values(self, model: Any, scored: np.ndarray, features: Features) -> dict[str, float]:
+    def values(self, model: LanguageModel, scored: np.ndarray, features: Features) -> dict[str, float]:
         """See `CompletionTask`."""
         objective = self.objective(model)
         total, length = (torch.from_numpy(scored[:, i]).float() for i in range(2))
@@ -94,7 +95,7 @@ class _Preference(CompletionTask):
 class PreferenceLoss(Objective):
     """The mean loss of examples with two sequences each."""
 
-    def __init__(self, model: Any, loss: str, beta: float) -> None:
+    def __init__(self, model: LanguageModel, loss: str, beta: float) -> None:
         super().__init__(model)
         self.loss, self.beta = loss, beta
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -19,6 +18,7 @@ from nlptools.batches.features import Features
 from nlptools.formats.examples import Demonstration
 from nlptools.inference.perplexity import perplexity
 from nlptools.metrics.criterion import LOSS, Criterion
+from nlptools.models.contract import LanguageModel
 from nlptools.training.objective import Objective
 from nlptools.training.preferences import completions
 from nlptools.training.preferences.completions import CompletionTask
@@ -35,13 +35,13 @@ class _Instruct(CompletionTask):
     def texts(self, examples: Sequence[Demonstration]) -> list[list[ChatSegment]]:
         return [demonstration(example, self.policy.template) for example in examples]
 
-    def model(self) -> Any:
+    def model(self) -> LanguageModel:
         return self.policy.trained(self.options.encoder_dropout, self.seed)
 
-    def objective(self, model: Any) -> Objective:
+    def objective(self, model: LanguageModel) -> Objective:
         return Answers(model)
 
-    def values(self, model: Any, scored: np.ndarray, features: Features) -> dict[str, float]:
+    def values(self, model: LanguageModel, scored: np.ndarray, features: Features) -> dict[str, float]:
         """See `CompletionTask`."""
         total, count = scored.sum(0)
         loss = -total / max(1.0, count)

@@ -21,6 +21,7 @@ from nlptools.batches.features import Features
 from nlptools.batches.windows import NO_TARGET
 from nlptools.compute.backend import Backend
 from nlptools.errors import BundleError, display
+from nlptools.files.artifacts import JsonObject
 from nlptools.inference.opening import open_model
 from nlptools.models import registry
 from nlptools.models.contract import LanguageModel, with_dropout
@@ -73,7 +74,7 @@ class Policy:
         """How messages become text; None: see `batches.conversations`."""
         return chat_templates.for_training(self.path, self.chat)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> JsonObject:
         """What must be the same when a run continues."""
         return {} if self.adapter is None else {"base": self.adapter.digest}
 

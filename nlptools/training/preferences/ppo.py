@@ -31,6 +31,7 @@ from nlptools.configs.generation import Generate
 from nlptools.configs.ppo import PPOTraining, TrainPPO
 from nlptools.errors import UsageError
 from nlptools.files import streams
+from nlptools.files.artifacts import JsonObject
 from nlptools.inference.generation import decoding
 from nlptools.inference.generation.continuation import Continuation
 from nlptools.inference.generation.generated import continuation_text
@@ -60,6 +61,7 @@ from nlptools.training.preferences.rollout import (
     Drawn,
     Rollout,
     RolloutBatch,
+    chosen_prompts,
     drawn,
     sequences,
     together,
@@ -112,7 +114,7 @@ class _PPO(SpooledTask[EncodedPrompts]):
     measures: tuple[str, ...] = ()
     several_processes: ClassVar[bool] = False
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> JsonObject:
         return {**super().settings(), **self.policy.settings()}
 
     def encode(self, path: Path, backend: Backend, held_out: bool) -> EncodedPrompts:
@@ -207,7 +209,7 @@ class Rollouts(BatchSource):
                 self.weight = advantages.adapted(self.weight, self.rollout.facts["kl"], self.settings.kl_target)
             self.number, self.position, self.rollout = self.number + 1, 0, None
         if self.rollout is None:
-            chosen = self._chosen()
+            chosen = chosen_prompts(self.seed, self.number, self.settings.rollouts, len(self.prompts.ids))
             pairs = [(prompt, tokens) for prompt, some in zip(chosen, self._sample(model, chosen)) for tokens in some]
             rewards = self._judge(pairs)
             features = sequences([(self.prompts.ids[prompt], tokens.ids) for prompt, tokens in pairs])
@@ -278,17 +280,6 @@ class Rollouts(BatchSource):
         targets = {NEXT: features.targets[NEXT], **{name: array.astype(np.float32) for name, array in arrays.items()}}
         return Rollout(replace(features, targets=targets, per_token=OF_TOKENS), facts)
 
-    def _chosen(self) -> list[int]:
-        """The prompts of this rollout, in random order of an epoch."""
-        total = len(self.prompts.ids)
-        size = min(self.settings.rollouts, total)
-        places = range(self.number * size, (self.number + 1) * size)
-        orders = {
-            epoch: np.random.default_rng([self.seed, epoch]).permutation(total)
-            for epoch in {p // total for p in places}
-        }
-        return [int(orders[place // total][place % total]) for place in places]
-
     # -- batches of the samples ---------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[RolloutBatch]:
@@ -307,7 +298,7 @@ class Rollouts(BatchSource):
         order = np.random.default_rng([self.seed, self.number, number]).permutation(count)
         return order[place * self.batch_size : (place + 1) * self.batch_size]
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> JsonObject:
         """See `BatchSource`."""
         rollout = None if self.rollout is None else self.rollout.state()
         mix = None if self.mix is None else self.mix.state()
@@ -315,7 +306,7 @@ class Rollouts(BatchSource):
         counts = {"number": self.number, "position": self.position, "weight": self.weight}
         return {**counts, "scale": scale, "rollout": rollout, "mix": mix}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: JsonObject) -> None:
         """See `BatchSource`."""
         self.number, self.position, self.weight = int(state["number"]), int(state["position"]), float(state["weight"])
         self.scale = None if state["scale"] is None else Scale(**state["scale"])

@@ -16,6 +16,7 @@ from nlptools.batches.encoder_rows import EncoderRows, bounds_of
 from nlptools.batches.features import Features
 from nlptools.batches.windows import NO_TARGET
 from nlptools.configs.ppo import TrainPPO
+from nlptools.files.artifacts import JsonObject
 from nlptools.inference.generation.continuation import Continuation
 
 # Targets of tokens: the log-probability and the value when they were drawn, the log-probability under the reference
@@ -46,7 +47,7 @@ class Rollout:
     features: Features
     facts: dict[str, float]
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> JsonObject:
         """All of it as plain numbers."""
         arrays = {"ids": self.features.rows.ids, "bounds": self.features.rows.bounds, **self.features.targets}
         return {"facts": self.facts, "arrays": {name: array.tolist() for name, array in arrays.items()}}
@@ -97,3 +98,11 @@ def together(settings: TrainPPO, longest: int) -> int:
     """How many prompts of up to `longest` tokens are sampled at a time: more are faster, but take more memory."""
     rows = _MOST_TOKENS // (longest + settings.max_new_tokens)
     return max(1, min(_MOST_ROWS, max(_FEWEST_ROWS, rows)) // settings.group)
+
+
+def chosen_prompts(seed: int, number: int, count: int, total: int) -> list[int]:
+    """The `count` prompts, of `total`, of rollout `number`: each epoch has its own random order."""
+    size = min(count, total)
+    places = range(number * size, (number + 1) * size)
+    orders = {epoch: np.random.default_rng([seed, epoch]).permutation(total) for epoch in {p // total for p in places}}
+    return [int(orders[place // total][place % total]) for place in places]
