@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nlptools.arrays import Array
 from nlptools.errors import BundleError, InputError, StreamError, display, reason
 from nlptools.files import atomic
 
@@ -58,7 +58,7 @@ class Column:
             raise InputError(f"{display(str(self.path))}: the file ends too early")
         return out
 
-    def mapped(self) -> NDArray[Any]:
+    def mapped(self) -> Array:
         """The whole array, mapped into memory for reading."""
         if not self._length:
             return np.empty(0, self.dtype)
@@ -73,7 +73,7 @@ class ColumnWriter:
         self._path, self._dtype, self._length = path, np.dtype(dtype), 0
         self._write("wb", b"")
 
-    def append(self, numbers: NDArray[Any]) -> None:
+    def append(self, numbers: Array) -> None:
         """Append numbers."""
         self._write("ab", np.ascontiguousarray(numbers, self._dtype).data)
         self._length += len(numbers)
@@ -90,13 +90,13 @@ class ColumnWriter:
             raise StreamError(f"{display(str(self._path))}: write failed: {reason(error)}") from None
 
 
-def pieces(column: Column | NDArray[Any], size: int = _PIECE) -> Iterator[NDArray[Any]]:
+def pieces(column: Column | Array, size: int = _PIECE) -> Iterator[Array]:
     """The numbers of an array, some at a time."""
     for start in range(0, len(column), size):
         yield column[start : start + size]
 
 
-def in_memory(column: Column | NDArray[Any]) -> NDArray[Any]:
+def in_memory(column: Column | Array) -> Array:
     """The array itself, or the one in a file, mapped."""
     return column.mapped() if isinstance(column, Column) else column
 
@@ -104,7 +104,7 @@ def in_memory(column: Column | NDArray[Any]) -> NDArray[Any]:
 # -- safetensors --------------------------------------------------------------------------------------------------------
 
 
-def save(path: Path, columns: Mapping[str, Column | NDArray[Any]]) -> None:
+def save(path: Path, columns: Mapping[str, Column | Array]) -> None:
     """Write arrays to a safetensors file atomically, a piece at a time. Raises StreamError."""
     names = sorted(columns, key=lambda name: (-columns[name].dtype.itemsize, name))  # aligned
     header, end = {}, 0

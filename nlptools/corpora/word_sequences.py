@@ -12,26 +12,28 @@ import hashlib
 import multiprocessing
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from nlptools.arrays import Array, Ints, Longs
 from nlptools.errors import DataError, StreamError, UsageError, display, reason
 from nlptools.files import streams
 from nlptools.files.layout_names import named_layout
 from nlptools.text.vocab import Vocab
 
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkProcess
+
 LONGEST = 1000  # words of a sequence
 _CHUNK = 1 << 17  # bytes; their words fit the cache
 _WORDS = 1 << 22  # ids handled at a time
 _END = 0  # provisional id of the end of a line
-
-Ints = np.ndarray[Any, np.dtype[np.int32]]
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Sequences:
 
     ids: Ints
     words: list[str]
-    counts: np.ndarray[Any, np.dtype[np.int64]]
+    counts: Longs
     tokens: int
     left_out: int
     digest: str
@@ -63,7 +65,7 @@ class _Part(NamedTuple):
     path: str
     lengths: list[int]  # ids of each chunk
     words: list[bytes]  # by provisional id; the first is the end of a line
-    counts: np.ndarray[Any, np.dtype[np.int64]]
+    counts: Longs
 
 
 def spool(
@@ -92,7 +94,7 @@ def spool(
     digest = hashlib.sha256()
     counters = [_Counter(f"{path}.{i}") for i in range(workers)]
     try:
-        chunks = _chunks(inputs, errors, digest)
+        chunks = _chunks(inputs, errors, digest.update)
         first = next(chunks, b"")
         _count(chain([first], chunks), counters)
         parts = [counter.finish() for counter in counters]
@@ -113,8 +115,11 @@ def spool(
     return Sequences(ids, names, counts, tokens, total - tokens, digest.hexdigest(), sample)
 
 
-def _chunks(inputs: Sequence[str], errors: str, digest: Any) -> Iterator[bytes]:
-    """The text as valid UTF-8, in chunks that end with a line end or a space; each input ends with a line end."""
+def _chunks(inputs: Sequence[str], errors: str, read: Callable[[bytes], None]) -> Iterator[bytes]:
+    """The text as valid UTF-8, in chunks that end with a line end or a space; each input ends with a line end.
+
+    `read` is called with the text, for its digest.
+    """
     for name in streams.check_inputs(inputs):
         if layout := named_layout(name):
             raise UsageError(
@@ -131,7 +136,7 @@ def _chunks(inputs: Sequence[str], errors: str, digest: Any) -> Iterator[bytes]:
                     streams.refuse_invalid(name, number, chunk.split(b"\n"))
                 chunk = chunk.decode("utf-8", errors).encode()
             number += chunk.count(b"\n")
-            digest.update(chunk)
+            read(chunk)
             if held:
                 yield held
             held = chunk.replace(b"\r\n", b"\n") if b"\r" in chunk else chunk
@@ -180,7 +185,7 @@ class _Places:
         out[(places - lines)[real] - 1] = self._look_up(chunk, padded, breaks[real] - sizes, sizes)
         return out
 
-    def _look_up(self, chunk: bytes, padded: bytes, starts: np.ndarray[Any, Any], sizes: np.ndarray[Any, Any]) -> Ints:
+    def _look_up(self, chunk: bytes, padded: bytes, starts: Array, sizes: Array) -> Ints:
         """The ids of words that begin at `starts` and have `sizes` bytes."""
         windows = np.ndarray(len(padded) - 7, "<u8", padded, strides=(1,))  # the eight bytes from each position
         short = np.minimum(sizes, self._SHORT - 1)
@@ -207,12 +212,12 @@ class _Counter:
         self._places = _Places()
         self._file = open(path, "wb")  # noqa: SIM115  closed in `close`
         self._pipe: Connection | None = None
-        self._process: Any = None
+        self._process: ForkProcess | None = None
 
     def start(self) -> None:
         """Count in another process from now on."""
         self._file.flush()  # otherwise both processes would write the buffer
-        context: Any = multiprocessing.get_context("fork")
+        context = multiprocessing.get_context("fork")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=self._serve, args=(theirs,), daemon=True)
         self._process.start()
@@ -286,7 +291,7 @@ def _count(chunks: Iterator[bytes], counters: Sequence[_Counter]) -> None:
 
 def _vocabulary(
     parts: Sequence[_Part], min_count: int, vocab: Vocab | None, more_words: Iterable[str]
-) -> tuple[list[bytes], np.ndarray[Any, np.dtype[np.int64]], int]:
+) -> tuple[list[bytes], Longs, int]:
     """(words, most frequent first; their counts; number of all tokens). Raises DataError if there are no words."""
     totals: dict[bytes, int] = {}
     for part in parts:

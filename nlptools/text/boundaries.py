@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from nlptools.json_types import Json, JsonObject
+from nlptools.text.packages import FastTokenizer
 from nlptools.text.vocab import Vocab
 
 
@@ -69,7 +69,7 @@ def with_template(post_processor: Mapping[str, Json] | None, template: Mapping[s
 
 
 def described(
-    tokenizer: Any, source: str, config: Mapping[str, Json], vocab: Vocab, boundaries: Boundaries
+    tokenizer: FastTokenizer, source: str, config: Mapping[str, Json], vocab: Vocab, boundaries: Boundaries
 ) -> tuple[str, JsonObject]:
     """tokenizer.json and tokenizer_config.json that add `boundaries` to texts in other programs; unchanged if they do already.
 
@@ -80,7 +80,7 @@ def described(
     if any(id is not None and id >= len(vocab) for id in (boundaries.first, boundaries.between, boundaries.last)):
         return source, dict(config)  # the tokenizer has no name for a token of the model
     text = tokenizer.encode("a", add_special_tokens=False).ids
-    found = [tokenizer.encode(*texts, add_special_tokens=True).ids for texts in (("a",), ("a", "a"))]
+    found = [tokenizer.encode("a", pair, add_special_tokens=True).ids for pair in (None, "a")]
     says = config.get("add_bos_token")
     if found == [boundaries.around(text), boundaries.around(text, text)] and says in (
         None,

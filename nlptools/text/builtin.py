@@ -12,12 +12,13 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from nlptools.errors import DataError, UsageError
 from nlptools.files import atomic
 from nlptools.text import exported_json, mecab, mteval, word_joining, words
 from nlptools.text.boundaries import Boundaries
+from nlptools.text.packages import FastTokenizer
 from nlptools.text.vocab import Vocab
 
 MARKER = "nlptools_tokenizer.json"  # names the kind of tokenizer in a directory
@@ -158,7 +159,7 @@ class NamedTokenizer:
             names.append(VOCAB_FILE)
         return [*names, *exported_json.write(self, Path(directory), boundaries)]
 
-    def as_json(self) -> tuple[Any, Vocab]:
+    def as_json(self) -> tuple[FastTokenizer, Vocab]:
         """See `exported_json.Convertible`."""
         vocab, lowercase = self._vocab(), self.lowercase
         if self.kind == "bytes":

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Protocol
+from types import ModuleType
+from typing import Protocol
 
 from nlptools.files import atomic
 from nlptools.text.boundaries import Boundaries, default_config, described
-from nlptools.text.packages import tokenizers_package
+from nlptools.text.packages import FastTokenizer, Normalizer, TokenModel, tokenizers_package
 from nlptools.text.vocab import Vocab
 
 _ASCII_SPACE = r"\t-\r "
@@ -29,7 +30,7 @@ class Inexpressible(Exception):
 class Convertible(Protocol):
     """A tokenizer that may have a tokenizer.json."""
 
-    def as_json(self) -> tuple[Any, Vocab]:
+    def as_json(self) -> tuple[FastTokenizer, Vocab]:
         """A `tokenizers.Tokenizer` with the same ids, and its tokens. Raises Inexpressible."""
 
 
@@ -60,28 +61,28 @@ def write(tokenizer: Convertible, directory: Path, boundaries: Boundaries | None
     return list(files)
 
 
-def lower_case(package: Any) -> list[Any]:
+def lower_case(package: ModuleType) -> list[Normalizer]:
     """Normalizers equivalent to Python's `lower`; the package's `Lowercase` alone misses the sigma at the end of words."""
     sigma = package.normalizers.Replace(package.Regex(_FINAL_SIGMA), "ς")
     return [sigma, package.normalizers.Lowercase()]
 
 
-def of_words(vocab: Vocab, *, ascii_only: bool, lowercase: bool) -> Any:
+def of_words(vocab: Vocab, *, ascii_only: bool, lowercase: bool) -> FastTokenizer:
     """A `tokenizers.Tokenizer` of the words between white space, of ASCII or any. Raises Inexpressible."""
     package = tokenizers_package()
-    out = package.Tokenizer(_whole_words(package, vocab))
+    out: FastTokenizer = package.Tokenizer(_whole_words(package, vocab))
     out.normalizer = package.normalizers.Sequence(lower_case(package) if lowercase else [])
     space = package.Regex(f"[{_ASCII_SPACE if ascii_only else _SPACE}]+")
     out.pre_tokenizer = package.pre_tokenizers.Split(space, "removed")
     return out
 
 
-def of_characters(vocab: Vocab, space: str, *, lowercase: bool) -> Any:
+def of_characters(vocab: Vocab, space: str, *, lowercase: bool) -> FastTokenizer:
     """A `tokenizers.Tokenizer` of characters. `space` represents a space; in a text, it becomes a backslash and itself.
     Raises Inexpressible.
     """
     package = tokenizers_package()
-    out = package.Tokenizer(_whole_words(package, vocab))
+    out: FastTokenizer = package.Tokenizer(_whole_words(package, vocab))
     escaped = "\\" + space
     steps = [*(lower_case(package) if lowercase else []), package.normalizers.Replace(space, escaped)]
     out.normalizer = package.normalizers.Sequence(steps)
@@ -94,17 +95,18 @@ def of_characters(vocab: Vocab, space: str, *, lowercase: bool) -> Any:
     return out
 
 
-def of_bytes(vocab: Vocab, *, lowercase: bool) -> tuple[Any, Vocab]:
+def of_bytes(vocab: Vocab, *, lowercase: bool) -> tuple[FastTokenizer, Vocab]:
     """A `tokenizers.Tokenizer` of bytes and a token that ends texts, and their vocabulary."""
     package = tokenizers_package()
-    out = package.Tokenizer(package.models.BPE(dict(vocab.ids), [], byte_fallback=True))
+    out: FastTokenizer = package.Tokenizer(package.models.BPE(dict(vocab.ids), [], byte_fallback=True))
     out.normalizer = package.normalizers.Sequence(lower_case(package) if lowercase else [])
     out.decoder = package.decoders.Sequence([package.decoders.ByteFallback(), package.decoders.Fuse()])
     out.add_special_tokens([_END])
     return out, Vocab([*vocab.tokens, _END])
 
 
-def _whole_words(package: Any, vocab: Vocab) -> Any:
+def _whole_words(package: ModuleType, vocab: Vocab) -> TokenModel:
     if vocab.unk is None:
         raise Inexpressible("its vocabulary has no <unk>")
-    return package.models.WordLevel(dict(vocab.ids), unk_token=vocab.token(vocab.unk))
+    model: TokenModel = package.models.WordLevel(dict(vocab.ids), unk_token=vocab.token(vocab.unk))
+    return model

@@ -13,7 +13,7 @@ import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from nlptools.errors import BundleError, display, reading, reason
 from nlptools.files import atomic
@@ -21,7 +21,7 @@ from nlptools.json_types import Json, JsonObject
 from nlptools.text.boundaries import Boundaries, default_config, described
 from nlptools.text.builtin import MARKER, original_spans, without_surrogates, write_marker
 from nlptools.text.guarded_calls import guarded
-from nlptools.text.packages import tokenizers_package
+from nlptools.text.packages import Encoding, FastTokenizer, tokenizers_package
 from nlptools.text.text_growth import check_growth, check_normalized, growth
 from nlptools.text.vocab import ROLES, Vocab, usual_specials
 
@@ -48,7 +48,7 @@ class HuggingFace:
 
     def __init__(
         self,
-        tokenizer: Any,
+        tokenizer: FastTokenizer,
         path: str,
         config: Mapping[str, Json] | None = None,
         lowercase: bool = False,
@@ -91,7 +91,7 @@ class HuggingFace:
 
     def encode_lines(self, lines: Sequence[str], threads: int = 1) -> list[list[int]]:
         """The ids of each of many lines. The package keeps the number of threads of its first use."""
-        return [encoding.ids for encoding in self._encode(lines, self._fast)]
+        return [encoding.ids for encoding in self._encode(lines, fast=True)]
 
     def first_token(self) -> int | None:
         """The special token that the template in tokenizer.json puts before a text; None: there is none."""
@@ -156,11 +156,11 @@ class HuggingFace:
         marks = (getattr(model, name, None) or "" for name in ("continuing_subword_prefix", "end_of_word_suffix"))
         return Components(type(model).__name__, frozenset(types), *marks)
 
-    def _encode(self, lines: Sequence[str], encode_batch: Any = None) -> Any:
+    def _encode(self, lines: Sequence[str], fast: bool = False) -> list[Encoding]:
         texts = [line.lower() for line in lines] if self.lowercase else list(lines)
-        encode_batch = encode_batch or self._tokenizer.encode_batch
+        encode_batch = self._tokenizer.encode_batch_fast if fast else self._tokenizer.encode_batch
 
-        def encode() -> Any:
+        def encode() -> list[Encoding]:
             try:
                 return encode_batch(texts, add_special_tokens=False)
             except (TypeError, UnicodeEncodeError):
@@ -168,11 +168,6 @@ class HuggingFace:
 
         check_normalized(self._tokenizer.normalizer, texts, self._growth, self._path)
         return guarded(sum(map(len, texts)), encode, self._path)
-
-    @property
-    def _fast(self) -> Any:
-        """The package's function that encodes a batch, without offsets if the installed version supports it."""
-        return getattr(self._tokenizer, "encode_batch_fast", self._tokenizer.encode_batch)
 
     @staticmethod
     def _show(token: str) -> str:
@@ -232,13 +227,15 @@ def from_merges(vocab: Path, merges: Path, lowercase: bool = False) -> HuggingFa
     return HuggingFace(tokenizer, str(vocab), read_config(vocab.parent), lowercase)
 
 
-def wordpiece(ids: Mapping[str, int], lowercase: bool, strip_accents: bool) -> Any:
+def wordpiece(ids: Mapping[str, int], lowercase: bool, strip_accents: bool) -> FastTokenizer:
     """A `tokenizers.Tokenizer` equivalent to BERT's, with the template [CLS] a [SEP] b [SEP].
 
     `strip_accents`: combining marks are removed, as published uncased models do: accents, and vowel signs of Indic scripts.
     """
     package = tokenizers_package()
-    tokenizer = package.Tokenizer(package.models.WordPiece(dict(ids), unk_token="[UNK]", max_input_chars_per_word=100))
+    tokenizer: FastTokenizer = package.Tokenizer(
+        package.models.WordPiece(dict(ids), unk_token="[UNK]", max_input_chars_per_word=100)
+    )
     tokenizer.normalizer = package.normalizers.BertNormalizer(lowercase=lowercase, strip_accents=strip_accents)
     tokenizer.pre_tokenizer = package.pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = package.decoders.WordPiece(prefix="##")
@@ -248,10 +245,10 @@ def wordpiece(ids: Mapping[str, int], lowercase: bool, strip_accents: bool) -> A
     return tokenizer
 
 
-def byte_level_bpe(ids: Mapping[str, int], merges: Sequence[tuple[str, ...]], lowercase: bool = False) -> Any:
+def byte_level_bpe(ids: Mapping[str, int], merges: Sequence[tuple[str, ...]], lowercase: bool = False) -> FastTokenizer:
     """A `tokenizers.Tokenizer` equivalent to GPT-2's."""
     package = tokenizers_package()
-    tokenizer = package.Tokenizer(package.models.BPE(dict(ids), list(merges)))
+    tokenizer: FastTokenizer = package.Tokenizer(package.models.BPE(dict(ids), list(merges)))
     tokenizer.pre_tokenizer = package.pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = package.decoders.ByteLevel()
     if lowercase:
@@ -266,7 +263,7 @@ def byte_level_bpe(ids: Mapping[str, int], merges: Sequence[tuple[str, ...]], lo
 # -- reading untrusted files -------------------------------------------------------------------------------------------
 
 
-def _vocab(tokenizer: Any, config: Mapping[str, Json], path: str) -> Vocab:
+def _vocab(tokenizer: FastTokenizer, config: Mapping[str, Json], path: str) -> Vocab:
     """The tokens by id; special tokens by the names in the configuration, else by their usual names."""
     ids: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
     if not ids:
@@ -297,7 +294,7 @@ def named_specials(ids: Mapping[str, int], config: Mapping[str, Json], roles: Se
     return special
 
 
-def _classic_files(tokenizer: Any) -> dict[str, bytes]:
+def _classic_files(tokenizer: FastTokenizer) -> dict[str, bytes]:
     """vocab.txt, or vocab.json and merges.txt, as written by the package; empty for models without such files."""
     if type(tokenizer.model).__name__ not in ("WordPiece", "BPE"):
         return {}

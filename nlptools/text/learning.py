@@ -13,14 +13,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Any
 
 from nlptools import messages
 from nlptools.errors import DataError, NlptoolsError
 from nlptools.files.prefetch import one_ahead
 from nlptools.text import huggingface
 from nlptools.text.builtin import without_surrogates
-from nlptools.text.packages import sentencepiece_package, tokenizers_package
+from nlptools.text.packages import FastTokenizer, PreTokenizer, sentencepiece_package, tokenizers_package
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.text.vocab import USUAL_NAMES, Vocab
 
@@ -227,7 +226,7 @@ def train_wordpiece(
     lowercase: bool = False,
     strip_accents: bool = False,
     threads: int = 0,
-) -> Any:
+) -> FastTokenizer:
     """A WordPiece `tokenizers.Tokenizer` with the rules of BERT, see `huggingface.wordpiece`. The order of ids is [PAD] [UNK]
     [CLS] [SEP] [MASK], `special`, characters by code point, merges.
 
@@ -296,7 +295,7 @@ def train_byte_bpe(
     special: Sequence[str] = BYTE_BPE_SPECIAL,
     lowercase: bool = False,
     threads: int = 0,
-) -> Any:
+) -> FastTokenizer:
     """A byte-level BPE `tokenizers.Tokenizer` with the rules of GPT-2. The order of ids is `special`, the 256 bytes, merges.
 
     Raises:
@@ -365,7 +364,7 @@ def _shorter_words(words: Counter[str]) -> Counter[str]:
     return shorter
 
 
-def _cuts(text: str, pre_tokenizer: Any) -> list[range]:
+def _cuts(text: str, pre_tokenizer: PreTokenizer) -> list[range]:
     """For each word (of the trainer) of more than MAX_WORD characters, the positions to split it at."""
     if max(map(len, text.split()), default=0) <= MAX_WORD and not _LONG_SPACE.search(text):
         return []

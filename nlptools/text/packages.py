@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, TypeAlias
 
 from nlptools import messages
 
+if TYPE_CHECKING:
+    import tokenizers
 
-def sentencepiece_package() -> Any:
+FastTokenizer: TypeAlias = "tokenizers.Tokenizer"
+Encoding: TypeAlias = "tokenizers.Encoding"
+Normalizer: TypeAlias = "tokenizers.normalizers.Normalizer"
+PreTokenizer: TypeAlias = "tokenizers.pre_tokenizers.PreTokenizer"
+TokenModel: TypeAlias = "tokenizers.models.Model"
+
+
+def sentencepiece_package() -> ModuleType:
     """The sentencepiece package, with its log turned off unless --verbose is given."""
     import sentencepiece
 
@@ -16,7 +26,7 @@ def sentencepiece_package() -> Any:
     return sentencepiece
 
 
-def tokenizers_package(threads: int = 0) -> Any:
+def tokenizers_package(threads: int = 0) -> ModuleType:
     """The tokenizers package. Its thread pool is created on first use, with `threads` threads; 0: one per core."""
     if threads:
         os.environ["RAYON_NUM_THREADS"] = str(threads)

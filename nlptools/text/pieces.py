@@ -19,7 +19,7 @@ from nlptools.files import atomic
 from nlptools.text import exported_json, sampling, sentencepiece_file, sentencepiece_json
 from nlptools.text.boundaries import Boundaries
 from nlptools.text.builtin import original_spans, without_surrogates, write_marker
-from nlptools.text.packages import sentencepiece_package
+from nlptools.text.packages import FastTokenizer, sentencepiece_package
 from nlptools.text.vocab import Vocab, usual_specials
 
 SENTENCEPIECE_FILE = "tokenizer.model"
@@ -118,7 +118,7 @@ class SentencePiece:
         names = [SENTENCEPIECE_FILE, write_marker(directory, self.kind, self.lowercase)]
         return [*names, *exported_json.write(self, Path(directory), boundaries)]
 
-    def as_json(self) -> tuple[Any, Vocab]:
+    def as_json(self) -> tuple[FastTokenizer, Vocab]:
         """See `exported_json.Convertible`."""
         return sentencepiece_json.converted(self.model, self._pieces, self.vocab, self.lowercase), self.vocab
 

@@ -7,11 +7,11 @@ user-defined symbol.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from types import ModuleType
 
 from nlptools.text import sentencepiece_file
 from nlptools.text.exported_json import Inexpressible, lower_case
-from nlptools.text.packages import tokenizers_package
+from nlptools.text.packages import FastTokenizer, Normalizer, PreTokenizer, TokenModel, tokenizers_package
 from nlptools.text.sentencepiece_file import (
     BPE,
     BYTE,
@@ -28,7 +28,7 @@ from nlptools.text.vocab import Vocab
 _SPACE = "\u2581"  # stands for a space in pieces
 
 
-def converted(model: bytes, pieces: SentencePieceVocabulary, vocab: Vocab, lowercase: bool) -> Any:
+def converted(model: bytes, pieces: SentencePieceVocabulary, vocab: Vocab, lowercase: bool) -> FastTokenizer:
     """A `tokenizers.Tokenizer` that gives the ids of a SentencePiece model. Raises Inexpressible.
 
     Args:
@@ -48,7 +48,7 @@ def converted(model: bytes, pieces: SentencePieceVocabulary, vocab: Vocab, lower
     package = tokenizers_package()
     symbols = [text for text, type in zip(pieces.texts, pieces.types, strict=True) if type == USER_DEFINED]
     alone = symbols if pieces.model != UNIGRAM else []  # in a unigram model, symbols have the best score
-    out = package.Tokenizer(_model(package, pieces, vocab, whole=bool(alone)))
+    out: FastTokenizer = package.Tokenizer(_model(package, pieces, vocab, whole=bool(alone)))
     cleaned = _cleaned(package, settings)
     normalizer = package.normalizers.Sequence(cleaned)
     if any(_SPACE in symbol or normalizer.normalize_str(symbol) != symbol for symbol in alone):
@@ -68,14 +68,17 @@ def converted(model: bytes, pieces: SentencePieceVocabulary, vocab: Vocab, lower
     return out
 
 
-def _model(package: Any, pieces: SentencePieceVocabulary, vocab: Vocab, whole: bool) -> Any:
+def _model(package: ModuleType, pieces: SentencePieceVocabulary, vocab: Vocab, whole: bool) -> TokenModel:
     """The model of a `tokenizers.Tokenizer`; `whole`: a word that is a piece is not cut."""
     bytes_fall_back = BYTE in pieces.types
+    model: TokenModel
     if pieces.model == UNIGRAM:
-        return package.models.Unigram(_scored(pieces), unk_id=vocab.unk, byte_fallback=bytes_fall_back)
+        model = package.models.Unigram(_scored(pieces), unk_id=vocab.unk, byte_fallback=bytes_fall_back)
+        return model
     merges = _merges(pieces, vocab.ids) if pieces.model == BPE else []  # a model of characters merges none
     options = {"unk_token": vocab.token(vocab.unk or 0), "fuse_unk": True, "byte_fallback": bytes_fall_back}
-    return package.models.BPE(vocab.ids, merges, ignore_merges=whole, **options)
+    model = package.models.BPE(vocab.ids, merges, ignore_merges=whole, **options)
+    return model
 
 
 def _scored(pieces: SentencePieceVocabulary) -> list[tuple[str, float]]:
@@ -96,14 +99,14 @@ def _merges(pieces: SentencePieceVocabulary, ids: Mapping[str, int]) -> list[tup
     return [(left, right) for _, left, right in sorted(merges, key=lambda merge: merge[0])]
 
 
-def _check_merged(model: Any, pieces: SentencePieceVocabulary) -> None:
+def _check_merged(model: TokenModel, pieces: SentencePieceVocabulary) -> None:
     """Raise Inexpressible if the merges of a BPE model cut one of its pieces, so that a word may not be looked up whole."""
     for text, type in zip(pieces.texts, pieces.types, strict=True):
         if type == NORMAL and len(model.tokenize(text)) != 1:
             raise Inexpressible(f"its merges never make its piece {text}, and it has user-defined symbols")
 
 
-def _cleaned(package: Any, settings: TextNormalization) -> list[Any]:
+def _cleaned(package: ModuleType, settings: TextNormalization) -> list[Normalizer]:
     """The normalizers of a model, but for spaces that become part of pieces."""
     steps = [package.normalizers.Precompiled(settings.characters)] if settings.characters else []
     if settings.strips:
@@ -111,10 +114,12 @@ def _cleaned(package: Any, settings: TextNormalization) -> list[Any]:
     return steps
 
 
-def _apart(package: Any, symbols: Sequence[str]) -> Any:
+def _apart(package: ModuleType, symbols: Sequence[str]) -> PreTokenizer:
     """The pre-tokenizer that separates symbols, the longest where several begin."""
     longest_first = sorted(symbols, key=len, reverse=True)
-    return package.pre_tokenizers.Split(package.Regex("|".join(map(_escaped, longest_first))), "isolated")
+    pattern = package.Regex("|".join(map(_escaped, longest_first)))
+    split: PreTokenizer = package.pre_tokenizers.Split(pattern, "isolated")
+    return split
 
 
 def _escaped(text: str) -> str:

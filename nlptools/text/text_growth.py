@@ -10,12 +10,13 @@ import base64
 import binascii
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from nlptools.errors import BundleError, display
 from nlptools.json_types import Json
 from nlptools.text.builtin import without_surrogates
 from nlptools.text.guarded_calls import guarded
+from nlptools.text.packages import Normalizer
 
 MOST = 1000  # times as long; published tokenizers reach some hundreds for the rarest characters
 _MOST_STEPS = 1000
@@ -42,14 +43,14 @@ def check_growth(tokenizer: Mapping[str, Json], path: str) -> None:
             )
 
 
-def check_normalized(normalizer: Any, texts: Sequence[str], growth: float, path: str) -> None:
+def check_normalized(normalizer: Normalizer | None, texts: Sequence[str], growth: float, path: str) -> None:
     """Normalizes texts piece by piece where all together could become very long. Raises BundleError if they do.
 
     Args:
         normalizer: of the tokenizers package, which makes a text at most `growth` times as long.
     """
     size = sum(map(len, texts))
-    if size * growth <= _MOST_CHARACTERS:
+    if normalizer is None or size * growth <= _MOST_CHARACTERS:
         return
     most = max(_MOST_CHARACTERS, 2 * size)
     step = max(1, int(_MOST_CHARACTERS / growth))
@@ -61,7 +62,7 @@ def check_normalized(normalizer: Any, texts: Sequence[str], growth: float, path:
             raise BundleError(f"{display(path)}: its normalizers make a text longer than {most:,} characters")
 
 
-def _length(normalizer: Any, text: str) -> int:
+def _length(normalizer: Normalizer, text: str) -> int:
     return len(normalizer.normalize_str(text))
 
 
