@@ -171,7 +171,7 @@ def save_pair(
         "decoder_start_token_id": sizes.pad,
         "forced_eos_token_id": sizes.eos,
         "bad_words_ids": [[sizes.pad]],
-        "max_length": min(512, getattr(sizes, "max_position_embeddings", 512)),
+        "max_length": min(512, asdict(sizes).get("max_position_embeddings", 512)),
     }
     files = tokenizer_pairs.save_pair(directory, source, target)
     _save(directory, arch, sizes, weights, {"nlptools": {"arch": arch}}, training, files, special)

@@ -53,7 +53,7 @@ def command(source: str, target: str, convert: Convert, common: Common) -> None:
 
     given = None
     if is_bundle and not os.path.isfile(os.path.join(source, "vectors.npy")):
-        from nlptools.inference.embedding import token_table
+        from nlptools.inference import loading, uses
 
-        given = partial(token_table.load, source)
+        given = partial(loading.load, source, use=uses.CONVERT)
     formats.convert(source, target, convert, common.encoding_errors, given=given)

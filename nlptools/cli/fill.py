@@ -32,20 +32,17 @@ def command(
 
     MODEL is an encoder with its head for masked tokens: a directory of pretrain-bert, or a Hugging Face BERT.
     """
-    from nlptools.configs.scoring import Score
     from nlptools.files import streams
+    from nlptools.inference import uses
     from nlptools.inference.filling import MaskFiller
     from nlptools.inference.loading import load
-    from nlptools.inference.masked_scoring import MaskedScorer
 
     names = streams.check_inputs(inputs)
     layout = {"tsv": "table"}.get(fill.to, fill.to)
     with streams.LineWriter(
         lines.output, force=lines.force, line_buffered=lines.line_buffered, layout=layout
     ) as output:
-        scorer = load(model, compute=compute, settings=Score(masked="pll"))
-        assert isinstance(scorer, MaskedScorer)
-        filler, read = MaskFiller(scorer, fill), 0
+        filler, read = MaskFiller(load(model, use=uses.FILL, compute=compute), fill), 0
         for block in streams.batches(names, 1 if lines.line_buffered else 256, common.encoding_errors):
             for line, masks in zip(block.lines, filler.fill(block), strict=True):
                 read += 1

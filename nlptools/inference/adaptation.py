@@ -18,6 +18,7 @@ from torch import Tensor
 from nlptools.compute.backend import Backend
 from nlptools.configs.scoring import Score, cache_settings
 from nlptools.errors import Diverged
+from nlptools.files.artifacts import JsonObject
 from nlptools.inference.scoring import CarriedScores, Stop, log_probabilities
 from nlptools.layers.output import Measure, OutputHead
 from nlptools.models.contract import LanguageModel
@@ -201,9 +202,9 @@ class DynamicScores:
                     weight.add_(back, alpha=self.decay)
 
 
-def describe(settings: Score) -> dict[str, Any]:
+def describe(settings: Score) -> JsonObject:
     """The adaptation to the text, for the protocol."""
-    out: dict[str, Any] = {}
+    out: JsonObject = {}
     if settings.cache:
         weight, theta = cache_settings(settings.cache_settings or DEFAULT_CACHE)
         out["cache"] = {"tokens": settings.cache, "weight": weight, "factor": theta}

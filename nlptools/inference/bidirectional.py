@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import cast
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from nlptools.configs.scoring import Score
 from nlptools.corpora import token_file
 from nlptools.corpora.token_file import TextCounts
 from nlptools.errors import UsageError, display
+from nlptools.files.artifacts import JsonObject
 from nlptools.files.streams import LineBlock
 from nlptools.inference.line_score import BOTH_DIRECTIONS, LineScore, refuse_streams, token_name
 from nlptools.inference.mixture_parts import Mixed
@@ -24,6 +25,7 @@ from nlptools.inference.perplexity import perplexities, perplexity
 from nlptools.inference.scoring import Stop, document_scores, whole_documents
 from nlptools.inference.words import WordScore
 from nlptools.layers.output import OutputHead
+from nlptools.models.contract import LanguageModel
 from nlptools.models.language.elmo import BACKWARD, FORWARD, Elmo, OneDirection, spelled_vocabulary
 from nlptools.text.open_words import OpenWords
 from nlptools.text.unknown import UnknownTokens
@@ -60,7 +62,7 @@ class BothDirections:
         sides = []
         for half, step in zip(self.halves, (1, -1), strict=True):
             ordered = [np.concatenate([row[::step], boundary]) for row in rows]
-            model: Any = half
+            model = cast(LanguageModel, half)  # without a token embedding
             scored = document_scores(model, ordered, self.backend, start=self.eos, stop=stop, measure=self._measure)
             if scored is None:
                 return None
@@ -154,7 +156,7 @@ class BidirectionalScorer:
             f"--per word: {display(str(self.bundle.path))} is bidirectional", hint="--per token, --per line"
         )
 
-    def perplexity(self, blocks: Iterable[LineBlock], settings: Score | None = None) -> dict[str, Any]:
+    def perplexity(self, blocks: Iterable[LineBlock], settings: Score | None = None) -> JsonObject:
         """Perplexities of a text, of the mean of both directions and of each, and the protocol."""
         settings = settings or Score(per="total")
         document, eos = settings.document or self.bundle.document, self.bundle.eos

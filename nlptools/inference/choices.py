@@ -16,6 +16,7 @@ from typing import Any
 from nlptools import messages
 from nlptools.configs.scoring import Score
 from nlptools.errors import shown
+from nlptools.files.artifacts import JsonObject
 from nlptools.formats import values
 from nlptools.formats.choices import PROMPT, read_records
 from nlptools.formats.examples import Choice
@@ -51,7 +52,7 @@ class Accuracy:
         """The share of answers that are right, by way to choose."""
         return {way: count / self.answered for way, count in self.right.items()}
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         """Counts and accuracies."""
         return {"records": self.records, "answered": self.answered, "accuracy": self.values, "ties": self.ties}
 
@@ -76,9 +77,7 @@ class ChoiceScorer:
         self.model, self.settings, self.accuracy = model, settings, Accuracy()
         self.by: dict[str, Accuracy] = {}
 
-    def objects(
-        self, names: Iterable[str], errors: str = "strict", window: int = WINDOW
-    ) -> Iterator[list[dict[str, Any]]]:
+    def objects(self, names: Iterable[str], errors: str = "strict", window: int = WINDOW) -> Iterator[list[JsonObject]]:
         """The JSON objects of the records of some files, some at a time; see `_object`.
 
         Raises:
@@ -90,7 +89,7 @@ class ChoiceScorer:
             while batch := list(islice(records, window)):
                 yield self._window(batch)
 
-    def _window(self, records: Sequence[Record]) -> list[dict[str, Any]]:
+    def _window(self, records: Sequence[Record]) -> list[JsonObject]:
         pairs = [pair for record, choice in records for pair in self._pairs(record, choice, choice.context)]
         places = [choice.place for _, choice in records for _ in choice.endings]
         scores = iter(self._likelihoods(pairs, places))
@@ -119,7 +118,7 @@ class ChoiceScorer:
 
     def _object(
         self, record: Mapping[str, Any], choice: Choice, scores: list[Likelihood], alone: list[Likelihood] | None
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         """The keys of the record; "log_probability" (nats), "tokens", "bytes", "characters" and "greedy" of each choice;
         with that option "unconditional", its log-probability without the context; and "best": the number of the choice
         by each way to choose, None for a tie.
@@ -133,7 +132,7 @@ class ChoiceScorer:
             "byte": [value / length for value, length in zip(sums, lengths, strict=True)],
             "character": [value / length for value, length in zip(sums, characters, strict=True)],
         }
-        item: dict[str, Any] = {
+        item: JsonObject = {
             **record,
             "log_probability": [round(value, 6) for value in sums],
             "tokens": [score.tokens for score in scores],
@@ -160,7 +159,7 @@ class ChoiceScorer:
         for group, accuracy in self.by.items():
             accuracy.note(f"{self.settings.by} {group}")
 
-    def total(self) -> dict[str, Any]:
+    def total(self) -> JsonObject:
         """The accuracies of all records so far, and how they were measured."""
         settings, model = self.settings, self.model
         by = {group: accuracy.describe() for group, accuracy in self.by.items()}

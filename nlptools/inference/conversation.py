@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from nlptools import messages
 from nlptools.configs.chat import Chat
 from nlptools.errors import DataError
+from nlptools.files.artifacts import JsonObject
 from nlptools.inference.generation.generated import Generated
 from nlptools.inference.language_model import TextLanguageModel
 from nlptools.text import chat_templates
@@ -32,7 +32,7 @@ class Conversation:
         self.settings = settings.generation((end,) if end else ())
         self._first = [] if settings.system is None else [{"role": "system", "content": settings.system}]
         self._answers = 0
-        self.history: list[dict[str, Any]] = []
+        self.history: list[JsonObject] = []
         self.reset()
 
     def reset(self) -> None:
@@ -58,7 +58,7 @@ class Conversation:
         self.history = [*asked, {"role": "assistant", "content": answer.text}]
         return answer
 
-    def _fitting(self, asked: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str]:
+    def _fitting(self, asked: list[JsonObject]) -> tuple[list[JsonObject], str]:
         """The messages without the oldest questions and answers that do not fit in the context, and their text."""
         begin, dropped = len(self._first), 0
         while True:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import fields
 from math import prod
 from pathlib import Path
-from typing import Any
 
 from nlptools import bundle
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import artifacts, hub_cache
+from nlptools.files.artifacts import JsonObject
 from nlptools.inference import mixture_directory
 from nlptools.models.huggingface import peft
 from nlptools.text.tokenizer import BUNDLE_FILES, Tokenizer
@@ -18,7 +18,7 @@ from nlptools.vectors.table import Vectors
 _SOME = 10  # words or tokens that are shown
 
 
-def describe(source: str | Path) -> dict[str, dict[str, Any]]:
+def describe(source: str | Path) -> dict[str, JsonObject]:
     """Properties in sections.
 
     A model directory has the sections model, task (if it has labels or finetune wrote it), tokenizer, training and files; an
@@ -66,7 +66,7 @@ def _is_tokenizer(path: Path) -> bool:
     return not model and any((path / name).is_file() for name in BUNDLE_FILES)
 
 
-def _alone(path: str) -> dict[str, dict[str, Any]]:
+def _alone(path: str) -> dict[str, JsonObject]:
     """Properties of a tokenizer, or of a file of vectors; a file of a tokenizer is known by its suffix or its name."""
     from nlptools.text import tokenizer as tokenizers
     from nlptools.vectors.files import formats
@@ -86,7 +86,7 @@ def _alone(path: str) -> dict[str, dict[str, Any]]:
     return {"vectors": {"format": kind, "bytes": size, **_table(formats.load(path, kind, "replace"))}}
 
 
-def _files(path: Path, verified: dict[str, str]) -> dict[str, Any]:
+def _files(path: Path, verified: dict[str, str]) -> JsonObject:
     from nlptools.text.tokenizer_pairs import FOLDER
 
     paths = {p.name: p for p in path.iterdir()}
@@ -98,7 +98,7 @@ def _files(path: Path, verified: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _vectors(path: Path, config: dict[str, Any]) -> dict[str, Any]:
+def _vectors(path: Path, config: JsonObject) -> JsonObject:
     """Properties of a directory of vectors, which is opened, and thereby checked, but not read."""
     from nlptools.vectors.files import directory as bundle_format
     from nlptools.vectors.product_quantization import ProductRows
@@ -111,15 +111,15 @@ def _vectors(path: Path, config: dict[str, Any]) -> dict[str, Any]:
     return facts
 
 
-def _table(vectors: Vectors) -> dict[str, Any]:
+def _table(vectors: Vectors) -> JsonObject:
     ngrams, counts = vectors.subwords, vectors.counts is not None
-    facts: dict[str, Any] = {"words": len(vectors), "dimensions": vectors.dimensions, "counts": counts}
+    facts: JsonObject = {"words": len(vectors), "dimensions": vectors.dimensions, "counts": counts}
     if ngrams is not None and len(ngrams.buckets):
         facts["subwords"] = {"shortest": ngrams.shortest, "longest": ngrams.longest, "rows": len(ngrams.buckets)}
     return {**facts, "first words": vectors.words.list()[:_SOME]}
 
 
-def _model(path: Path, config: dict[str, Any]) -> dict[str, Any]:
+def _model(path: Path, config: JsonObject) -> JsonObject:
     files = [path / peft.WEIGHTS] if peft.is_adapter(path) else artifacts.weight_files(path)
     tensors = [tensor for file in files for tensor in _tensors(file)]
     sizes = {k: v for k, v in config.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
@@ -134,14 +134,14 @@ def _model(path: Path, config: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _adapter(path: Path) -> dict[str, Any]:
+def _adapter(path: Path) -> JsonObject:
     """The base of low-rank adapters, and their sizes."""
     data = peft.read(path)
     names = {"base_model_name_or_path": "base", "r": "rank", "lora_alpha": "alpha", "target_modules": "targets"}
     return {ours: data.get(theirs) for theirs, ours in names.items()}
 
 
-def _task(config: dict[str, Any], training: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def _task(config: JsonObject, training: JsonObject) -> dict[str, JsonObject]:
     """The task of a fine-tuned model: its labels, the settings that finetune saved, the metric that selected the weights."""
     saved, labels = _part(_part(config, "nlptools"), "task"), _part(config, "id2label")
     if not saved and not labels:
@@ -166,7 +166,7 @@ def _tensors(path: Path) -> list[tuple[list[int], str]]:
         raise BundleError(f"{display(str(path))}: damaged: {error}") from None
 
 
-def _tokenizers(path: Path, config: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def _tokenizers(path: Path, config: JsonObject) -> dict[str, JsonObject]:
     from nlptools.text import tokenizer as tokenizers
     from nlptools.text import tokenizer_pairs
 
@@ -184,7 +184,7 @@ def _tokenizers(path: Path, config: dict[str, Any]) -> dict[str, dict[str, Any]]
     return {"source tokenizer": _tokenizer(source), "target tokenizer": _tokenizer(target)}
 
 
-def _tokenizer(loaded: Tokenizer) -> dict[str, Any]:
+def _tokenizer(loaded: Tokenizer) -> JsonObject:
     assert loaded.vocab is not None
     special = {role: loaded.vocab.token(id) for role, id in loaded.vocab.roles.items()}
     why = loaded.json_obstacle()
@@ -192,7 +192,7 @@ def _tokenizer(loaded: Tokenizer) -> dict[str, Any]:
     return {"kind": loaded.kind, "tokens": len(loaded.vocab), "special": special, **missing}
 
 
-def _training(record: dict[str, Any]) -> dict[str, Any]:
+def _training(record: JsonObject) -> JsonObject:
     if not record:
         return {"record": "none"}
     data, call, versions = _part(record, "data"), _part(record, "invocation"), _part(record, "versions")
@@ -212,7 +212,7 @@ def _training(record: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _vector_training(record: dict[str, Any]) -> dict[str, Any]:
+def _vector_training(record: JsonObject) -> JsonObject:
     """How vectors were trained by `nlptools train-w2v`."""
     from nlptools.configs.word_vectors import TrainW2V
 
@@ -222,7 +222,7 @@ def _vector_training(record: dict[str, Any]) -> dict[str, Any]:
     return {**common, "settings": chosen, "seed": record.get("seed")}
 
 
-def _part(record: dict[str, Any], name: str) -> dict[str, Any]:
+def _part(record: JsonObject, name: str) -> JsonObject:
     """The object `name` of a record; empty if it is missing or not an object."""
     value = record.get(name)
     return value if isinstance(value, dict) else {}

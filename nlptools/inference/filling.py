@@ -154,7 +154,7 @@ class MaskFiller:
             places[number] = 1 + job.place - first
         put = scorer.backend.put
         wanted = QueryPositions(put(places[:, None]), torch.arange(len(jobs), device=scorer.backend.device))
-        hidden = scorer.model.masked(scorer.model.encoder.at(put(ids_ML), wanted))
+        hidden = scorer.masked(scorer.model.encoder.at(put(ids_ML), wanted))
         logits_MV: Tensor = scorer.output.logits(hidden)
         return logits_MV.float().log_softmax(-1)
 

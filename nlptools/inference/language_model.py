@@ -19,6 +19,7 @@ from nlptools.configs.generation import Generate
 from nlptools.configs.scoring import Score
 from nlptools.corpora import token_file
 from nlptools.errors import DataError, shown
+from nlptools.files.artifacts import JsonObject
 from nlptools.files.streams import LineBlock
 from nlptools.formats.examples import Place
 from nlptools.inference import adaptation, likelihoods, scoring
@@ -190,7 +191,7 @@ class TextLanguageModel:
         return self.prompts.started(context), whole[len(context) :]
 
     @torch.inference_mode()
-    def perplexity(self, blocks: Iterable[LineBlock], settings: Score | None = None) -> dict[str, Any]:
+    def perplexity(self, blocks: Iterable[LineBlock], settings: Score | None = None) -> JsonObject:
         """Perplexities of a text, and the protocol: which tokens count, in which context, unknown words included."""
         settings = settings or Score(per="total")
         eos, document = self.bundle.eos, settings.document or self.bundle.document
@@ -226,7 +227,7 @@ class TextLanguageModel:
             },
         }
 
-    def _context(self, settings: Score) -> dict[str, Any]:
+    def _context(self, settings: Score) -> JsonObject:
         """The context of each token, for the protocol."""
         return {**scoring.describe_context(self.model.max_context, settings), **adaptation.describe(settings)}
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from nlptools.configs import Compute
 from nlptools.configs.embed import Embed, EmbedWords
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from nlptools.inference.language_model import TextLanguageModel
     from nlptools.inference.translation import Translator
+    from nlptools.models.language.transformer_xl import TransformerXL
 
     class Where(TypedDict, total=False):
         """Where and how `load` reads and computes."""
@@ -58,6 +59,11 @@ class Source:
     def serves(self, use: Use[Any]) -> bool:
         """Whether the model can be used so."""
         return use in uses.TABLE[self.family].served
+
+    @property
+    def mixed(self) -> bool:
+        """Whether it is a mixture."""
+        return self.family in (uses.MIXTURE, uses.NGRAM_MIXTURE)
 
     def asked(self, compute: Compute) -> Asked[Any]:
         """The arguments to put the model to a use without settings."""
@@ -147,7 +153,9 @@ def use_of(settings: Settings | None, several: bool = False) -> Use[Any] | None:
 
 
 @overload
-def load(path: str | Path, *others: str | Path, use: Use[U], settings: Settings, **where: Unpack[Where]) -> U: ...
+def load(
+    path: str | Path, *others: str | Path, use: Use[U], settings: Settings | None = ..., **where: Unpack[Where]
+) -> U: ...
 @overload
 def load(
     path: str | Path, *others: str | Path, settings: Generate, **where: Unpack[Where]
@@ -222,9 +230,8 @@ def load(
 
 def _for_scoring(found: Source, asked: Asked[Any], settings: Score) -> Asked[Any]:
     """`asked` with the options of scoring that change the model. Raises UsageError for options that it does not have."""
-    mixed = found.family in (uses.MIXTURE, uses.NGRAM_MIXTURE)
     for flag, value in (("--mix-weights", settings.mix_weights), ("--save", settings.save)):
-        if value is not None and not mixed:
+        if value is not None and not found.mixed:
             raise UsageError(f"{flag} requires a mixture: --with, or a saved one")
     if settings.mix_weights is not None:
         asked = replace(asked, weights=mixture_weights(settings.mix_weights))
@@ -239,7 +246,7 @@ def _for_scoring(found: Source, asked: Asked[Any], settings: Score) -> Asked[Any
 
 def _set_memory(length: int, opened: Sequence[Opened]) -> None:
     """Let each position see `length` positions before it, in models with a memory. Raises UsageError if there are none."""
-    every: list[Any] = [each.bundle.model for each in opened]
+    every = [cast("TransformerXL", each.bundle.model) for each in opened]
     models = [model for model in every if "inference_memory" in vars(model.config)]
     if not models:
         raise UsageError(

@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,6 +23,7 @@ from nlptools.configs.scoring import Score
 from nlptools.corpora.token_file import TextCounts, text_counts
 from nlptools.errors import BundleError, display
 from nlptools.files import streams
+from nlptools.files.artifacts import JsonObject
 from nlptools.files.streams import LineBlock
 from nlptools.inference.line_score import TOTAL, LineScore, token_name
 from nlptools.inference.mixture_parts import Mixed
@@ -104,7 +104,7 @@ class MaskedScorer:
         rows, details = self._scores(lines, settings, words.wanted)
         return [words.scores(line, row, ids) for line, row, ids in zip(lines, details, rows, strict=True)]
 
-    def perplexity(self, blocks: Iterable[LineBlock], settings: Score | None = None) -> dict[str, Any]:
+    def perplexity(self, blocks: Iterable[LineBlock], settings: Score | None = None) -> JsonObject:
         """Pseudo-perplexities of a text, scored line by line, and the protocol."""
         settings = settings or Score(per="total", masked="pll")
         total, counts = 0.0, TextCounts()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from nlptools import bundle, messages
 from nlptools.configs.layers import MIX_FILES
 from nlptools.errors import UsageError, display
 from nlptools.files import artifacts, atomic, whole_directory
+from nlptools.files.artifacts import JsonObject
 from nlptools.models import text_ends
 from nlptools.models.huggingface import directories, peft
 
@@ -36,7 +36,7 @@ def save(directory: Path, loaded: bundle.Bundle) -> None:
     weights = directories.weights_to_hf(loaded.arch, loaded.weights(), loaded.model.config)
     artifacts.save_tensors(directory / "model.safetensors", weights)
     config = peft.read_config(loaded.path)
-    changes: dict[str, Any] = {key: "float32" for key in ("torch_dtype", "dtype") if key in config}
+    changes: JsonObject = {key: "float32" for key in ("torch_dtype", "dtype") if key in config}
     if "output_matrix.weight" in loaded.weights():  # an adapter may change one of two tied matrices
         changes["tie_word_embeddings"] = False
     atomic.write_whole(directory / "config.json", json.dumps({**config, **changes}, indent=2) + "\n")

@@ -13,6 +13,7 @@ from torch import Tensor
 from nlptools.compute.backend import Backend
 from nlptools.configs.scoring import Score
 from nlptools.errors import BundleError, UsageError, display
+from nlptools.files.artifacts import JsonObject
 from nlptools.files.streams import LineBlock
 from nlptools.inference import adaptation
 from nlptools.inference.language_model import TextLanguageModel
@@ -73,7 +74,7 @@ class MixedLanguageModel(TextLanguageModel):
 
         return measure
 
-    def _context(self, settings: Score) -> dict[str, Any]:
+    def _context(self, settings: Score) -> JsonObject:
         return {**super()._context(settings), **self.parts.describe(self.weights)}
 
     def _cached(self, cache: Measure) -> Measure:

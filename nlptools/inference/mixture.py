@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from nlptools import messages
 from nlptools.configs.scoring import Score
 from nlptools.corpora import token_file
 from nlptools.errors import DataError, UsageError, display, shown
+from nlptools.files.artifacts import JsonObject
 from nlptools.files.streams import LineBlock
 from nlptools.inference.line_score import refuse_streams
 from nlptools.inference.mixture_parts import Mixed, Parts, ngrams_of, parts_of
@@ -106,7 +107,7 @@ class NGramMixtureScorer(NGramScorer):
         scores: NDArray[np.float64] = self.mixture.part_scores(words)[words != self.mixture.config.bos] * _NATS
         return scores
 
-    def perplexity(self, blocks: Iterable[LineBlock], settings: Score | None = None) -> dict[str, Any]:
+    def perplexity(self, blocks: Iterable[LineBlock], settings: Score | None = None) -> JsonObject:
         """See `NGramScorer.perplexity`."""
         result = super().perplexity(blocks, settings)
         result["protocol"] |= self.parts.describe(self.weights)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from nlptools import bundle, messages
 from nlptools.configs.scoring import Score
 from nlptools.errors import UsageError, display
+from nlptools.files.artifacts import JsonObject
 from nlptools.files.streams import LineBlock
 from nlptools.models import registry
 from nlptools.models.language.alignment import TokenAlignment, Tokens, align
@@ -42,7 +43,7 @@ class Parts:
         """Of the models, as the user gave them."""
         return [display(str(each.path)) for each in self.bundles]
 
-    def describe(self, weights: Sequence[float]) -> dict[str, Any]:
+    def describe(self, weights: Sequence[float]) -> JsonObject:
         """The models and weights, for the protocol."""
         models = [{"model": n, "weight": w} for n, w in zip(self.names, weights, strict=True)]
         rule = "of the first model; tokens that another one lacks share the probability of its unknown token"

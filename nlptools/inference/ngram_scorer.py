@@ -6,7 +6,6 @@ import itertools
 import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,7 @@ from nlptools.configs.scoring import Score
 from nlptools.corpora import token_file
 from nlptools.corpora.token_file import TextCounts
 from nlptools.errors import UsageError, display
+from nlptools.files.artifacts import JsonObject
 from nlptools.files.streams import LineBlock
 from nlptools.inference.line_score import TOTAL, LineScore, refuse_streams, token_name
 from nlptools.inference.mixture_parts import Mixed
@@ -138,7 +138,7 @@ class NGramScorer:
         flat, lengths = flat_ids(tokenizer.encode_lines(lines))
         return np.insert(flat, np.cumsum(lengths), eos), np.cumsum(lengths + 1) - 1
 
-    def perplexity(self, blocks: Iterable[LineBlock], settings: Score | None = None) -> dict[str, Any]:
+    def perplexity(self, blocks: Iterable[LineBlock], settings: Score | None = None) -> JsonObject:
         """Perplexities of a text, and the protocol: which tokens count, in which context, unknown words included."""
         settings = settings or Score(per="total")
         if not settings.eos:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, cast
 
 from nlptools import bundle, messages
 from nlptools.batches.features import Features
@@ -20,7 +20,7 @@ from nlptools.files.line_records import escape, unescape
 from nlptools.files.prefetch import one_ahead
 from nlptools.inference.opening import Asked, Opened
 from nlptools.models.contract import EncoderDecoder
-from nlptools.models.tasks.heads import TaskHeads
+from nlptools.models.tasks.heads import ReadsRows, TaskHeads
 from nlptools.models.tasks.text_classifiers import TextClassifier
 from nlptools.models.tasks.word_tagger import WordTagger
 from nlptools.tasks import outputs
@@ -56,7 +56,7 @@ class Predictor:
                 raise BundleError(f"{display(str(loaded.path))}: config.json: max_length is {saved}")
             self.encoding = tasks.encoding(loaded, settings.max_length or saved, backend.threads)
             self.which = tasks.seen_layers(loaded)
-        self.model: Any = self.backend.for_inference(loaded.model)
+        self.model: ReadsRows = self.backend.for_inference(loaded.model)
         self.cut = 0  # examples so far that lost tokens
         self.layout = "text"  # of `lines`, known with the first ones
 
@@ -86,7 +86,7 @@ class Predictor:
                 look=lambda share, count=count: progress.ahead(int(share * count)),  # type: ignore[misc]
             )
             assert logits is not None
-            yield some, task.decode(logits, features, some, **task.layers_of(self.model))
+            yield some, task.decode(logits, features, some, **task.layers_of(cast(TaskHeads, self.model)))
 
     def lines(self, paths: Sequence[str], errors: str = "strict", force: bool = False) -> Iterator[list[str]]:
         """The lines that `predict` writes for the examples of files, a window at a time; warns of cut examples at the end.

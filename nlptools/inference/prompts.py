@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
 
 from nlptools import messages
 from nlptools.configs.prompting import OUTPUT, Prompt, constant
 from nlptools.errors import DataError, display, shown
+from nlptools.files.artifacts import JsonObject
 from nlptools.formats import record_fields
 from nlptools.formats.reading_options import Options
 from nlptools.formats.record_fields import Record
@@ -109,12 +109,12 @@ class PromptBuilder:
         drawn = random.Random(f"{self.settings.seed} {number}").sample(self.examples, shots + own)
         return [example for example in drawn if example.prompt != query][:shots]
 
-    def items(self, names: Iterable[str]) -> Iterator[dict[str, Any]]:
+    def items(self, names: Iterable[str]) -> Iterator[JsonObject]:
         """The JSON object of each record of some files, see `item`."""
         records = chain.from_iterable(map(self.read, names))
         return (self.item(record, number) for number, record in enumerate(records))
 
-    def item(self, record: Record, number: int) -> dict[str, Any]:
+    def item(self, record: Record, number: int) -> JsonObject:
         """The JSON object of a record: "prompt", "completion" if it has an answer, and what else the settings ask for. Keys of
         a JSON record are kept.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from nlptools import messages
 from nlptools.compute.kernels import int8
@@ -32,13 +31,12 @@ def quantize(loaded: object) -> None:
     quantized.quantize(loaded.model)
 
 
-def quantize_and_measure(loaded: Any, prompts: Sequence[str]) -> None:
+def quantize_and_measure(loaded: TextLanguageModel, prompts: Sequence[str]) -> None:
     """As `quantize`; notes the perplexity of the beginning of the prompts before and after."""
     texts = _beginning(prompts)
-    measures = isinstance(loaded, TextLanguageModel) and bool(texts)
-    before = _perplexity(loaded, texts) if measures else (0.0, 0)
+    before = _perplexity(loaded, texts) if texts else (0.0, 0)
     quantize(loaded)
-    after, tokens = _perplexity(loaded, texts) if measures else (0.0, 0)
+    after, tokens = _perplexity(loaded, texts) if texts else (0.0, 0)
     if not tokens:
         messages.note("int8 weights: score --quantize int8 measures their perplexity on a text; the prompts are empty")
         return

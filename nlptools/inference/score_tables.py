@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from nlptools.configs.scoring import Score
+from nlptools.files.artifacts import JsonObject
 from nlptools.files.line_records import escape
 from nlptools.inference.choices import Accuracy, ChoiceScorer
 
@@ -17,7 +17,7 @@ def perplexity_header() -> str:
     return "\t".join(["model", *_TOTALS])
 
 
-def perplexity_row(model: str, result: dict[str, Any]) -> str:
+def perplexity_row(model: str, result: JsonObject) -> str:
     """The line of a model, given what `perplexity` of it returned."""
     return "\t".join([escape(model), *(_cell(result[name]) for name in _TOTALS)])
 

@@ -18,6 +18,7 @@ from nlptools.batches.packing import by_length
 from nlptools.compute.backend import Backend
 from nlptools.configs.scoring import Score
 from nlptools.corpora.token_file import TextCounts
+from nlptools.files.artifacts import JsonObject
 from nlptools.layers.output import Measure, OutputHead
 from nlptools.models.contract import LanguageModel
 
@@ -159,7 +160,7 @@ def _streamed_scores(
     return out
 
 
-def describe_context(context: int | None, settings: Score) -> dict[str, Any]:
+def describe_context(context: int | None, settings: Score) -> JsonObject:
     """The context of each token under a model with this maximum context, for the protocol."""
     stride, last = None, None
     if context is not None and settings.one_stream:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from nlptools.configs.scoring import Score
 from nlptools.errors import UsageError, display
+from nlptools.files.artifacts import JsonObject
 from nlptools.models import registry
 
 if TYPE_CHECKING:
@@ -24,10 +25,12 @@ if TYPE_CHECKING:
     from nlptools.inference.embedding.units import Units
     from nlptools.inference.language_model import TextLanguageModel
     from nlptools.inference.line_score import LineScore, Total
+    from nlptools.inference.masked_scoring import MaskedScorer
     from nlptools.inference.mixture_parts import Mixed
     from nlptools.inference.translation import Translator
     from nlptools.inference.words import WordScore
     from nlptools.text.unknown import UnknownTokens
+    from nlptools.vectors.table import Vectors
 
 U = TypeVar("U", covariant=True)
 
@@ -56,7 +59,7 @@ class Scores(Protocol):
     def words(self, lines: Sequence[str], settings: Score) -> list[WordScore]:
         """The surprisals of the words of each line."""
 
-    def perplexity(self, blocks: Iterable[LineBlock], settings: Score | None = None) -> dict[str, Any]:
+    def perplexity(self, blocks: Iterable[LineBlock], settings: Score | None = None) -> JsonObject:
         """Perplexities of a text, and the protocol."""
 
 
@@ -120,6 +123,8 @@ TRANSLATE: Use[Translator] = Use("generate", suggested=False)
 CONTINUE: Use[TextLanguageModel] = Use("chat and serve", suggested=False)
 EMBED: Use[Embeds] = Use("embed")
 PREDICT: Use[Predicts] = Use("predict")
+FILL: Use[MaskedScorer] = Use("fill")
+CONVERT: Use[Vectors] = Use("convert", suggested=False)  # of embeddings to word vectors
 
 # families in addition to the registry
 MASKED_ENCODER = "masked encoder"  # an encoder with the head that predicts masked tokens
@@ -159,7 +164,11 @@ TABLE: Mapping[str, Uses] = {
     registry.LANGUAGE: Uses(
         "a language model",
         GENERATE,
-        {**_LANGUAGE_MODEL, EMBED: "embedding.text_embedder:of_language_model"},
+        {
+            **_LANGUAGE_MODEL,
+            EMBED: "embedding.text_embedder:of_language_model",
+            CONVERT: "embedding.token_table:opened",
+        },
         also=("finetune",),
     ),
     registry.BIDIRECTIONAL: Uses(
@@ -188,7 +197,10 @@ TABLE: Mapping[str, Uses] = {
         "an encoder without a head that predicts masked tokens", EMBED, _ENCODER, also=("finetune",)
     ),
     MASKED_ENCODER: Uses(
-        "an encoder", EMBED, {MASKED: "masked_scoring:MaskedScorer.opened", **_ENCODER}, also=("finetune",)
+        "an encoder",
+        EMBED,
+        {**dict.fromkeys((MASKED, FILL), "masked_scoring:MaskedScorer.opened"), **_ENCODER},
+        also=("finetune",),
     ),
     SENTENCES: Uses("a sentence-transformers model", EMBED, _ENCODER, also=("finetune",)),
     FINE_TUNED: Uses("an encoder with the head of a task", PREDICT, {**_ENCODER, **_TASK}, also=("finetune",)),

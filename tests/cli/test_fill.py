@@ -94,4 +94,4 @@ def test_faults_name_the_line_and_the_cure(bert, call, tmp_path):
     assert out.code == 65 and "in.txt:2: no [MASK] in the line" in out.err and "--mask" in out.err
     lm = words_bundle(tmp_path / "lm")
     out = call("fill", lm, stdin="a [MASK]\n")
-    assert out.code == 2 and "masked" in out.err
+    assert out.code == 2 and "which fill cannot take" in out.err

@@ -64,7 +64,7 @@ class DecoderReader:
 
     skips_before = True
 
-    def __init__(self, loaded: Bundle[Any], model: LanguageModel) -> None:
+    def __init__(self, loaded: Bundle[object], model: LanguageModel) -> None:
         self.model = model
         self.alone, self.after = [loaded.start], list[int]()
         self.before = self.alone if loaded.prepends_start else []

@@ -13,7 +13,7 @@ from __future__ import annotations
 import bisect
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -48,7 +48,7 @@ class TextEmbedder:
 
     def __init__(
         self,
-        loaded: bundle.Bundle[Any],
+        loaded: bundle.Bundle[object],
         reader: LineReader,
         steps: SentenceSteps | None,
         backend: Backend,
@@ -217,7 +217,7 @@ def of_task_decoder(asked: Asked[Embed], opened: Opened[WithHeads]) -> TextEmbed
     return _opened(asked, opened, DecoderReader(opened.bundle, opened.bundle.model.encoder))
 
 
-def _opened(asked: Asked[Embed], opened: Opened[Any], reader: LineReader) -> TextEmbedder:
+def _opened(asked: Asked[Embed], opened: Opened[object], reader: LineReader) -> TextEmbedder:
     """Raises UsageError for options of an ELMo."""
     if asked.settings is not None and asked.settings.stateful:
         raise UsageError("--stateful requires an ELMo: other models reset their state for each line")

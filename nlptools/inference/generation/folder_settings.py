@@ -93,17 +93,18 @@ def note(loaded: Bundle[object], settings: Generate, default: Generate | None = 
 
 def _differs(key: str, value: Any, settings: Generate, default: Generate, effective: Generate) -> bool:
     """Whether a setting would change the text, and the user has not chosen another."""
+    chosen, usual = vars(settings), vars(default)
     draws = effective.temperature > 0 and not effective.beam and effective.contrastive is None
     if key == "do_sample":
-        return bool(value) != draws and all(getattr(settings, way) == getattr(default, way) for way in _WAYS)
+        return bool(value) != draws and all(chosen[way] == usual[way] for way in _WAYS)
     name = _OPTIONS.get(key)
     if name is None:
         return bool(value != _OFF[key] if key in _OFF else value)
     if (key in _SAMPLING and not draws) or (key in _OF_BEAMS and not effective.beam):
         return False
-    if getattr(settings, name) != getattr(default, name):
+    if chosen[name] != usual[name]:
         return False
-    now = getattr(effective, name)
+    now = vars(effective)[name]
     if key == "num_beams":
         now, value = now or 1, value or 1
     return bool((now or value) and now != (tuple(value) if isinstance(value, list) else value))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from nlptools.configs.generation import Generate
+from nlptools.files.artifacts import JsonObject
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class CompletionRequest:
 
     prompt: str
     settings: Generate
-    record: dict[str, Any]  # the JSON object of its line
+    record: JsonObject  # the JSON object of its line
     seed: int | None = None  # its own seed
     chat: bool = False  # whether it is a conversation
     ids: tuple[int, ...] | None = None  # the tokens of its prompt, if they were given as numbers
