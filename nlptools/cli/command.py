@@ -206,10 +206,18 @@ class Command(click.Command):
         if self.published:
             with formatter.section("Published models"):
                 formatter.write_text(self.published)
-        if self.page.examples:
+        if examples := self._examples(ctx):
             with formatter.section("Examples"):
-                for _, lines in self.page.examples:
+                for lines in examples:
                     formatter.write(textwrap.indent(f"{lines}\n", " " * formatter.current_indent))
+
+    def _examples(self, ctx: click.Context) -> list[str]:
+        """The examples of the chosen variant if some name it, otherwise all."""
+        examples = [lines for _, lines in self.page.examples]
+        if self.variants is None or "nlptools.chosen" not in ctx.meta:
+            return examples
+        option, value, *_ = self.variants.arguments(ctx.meta["nlptools.chosen"])
+        return [lines for lines in examples if f"{option} {value} " in lines] or examples
 
     def option_groups(self, ctx: click.Context) -> list[tuple[str, list[click.Option]]]:
         """The options under the titles of their settings classes, in order of declaration."""

@@ -14,13 +14,14 @@ MOST = 55  # options in the help of a task, besides those that every command has
 
 def test_the_help_shows_the_options_of_a_task(call: Run) -> None:
     shared = call("finetune", "--help").text
-    assert "Semantic roles: who does what to whom." in shared and "--crf" not in shared
+    assert "Semantic roles: who does what to whom." in shared and "\n  --crf" not in shared
     for task in TASKS:
         shown = re.findall(r"^  (?:-\w, )?--([\w-]+)(?: |$)", call("finetune", "--task", task, "--help").text, re.M)
         assert {"task", "model", "lr", "output"} <= set(shown) and len(shown) <= MOST, task
         assert ("crf" in shown) == (task in ("tag", "roles")) and "hidden-size" not in shown, task
     scratch = call("finetune", "--task", "tag", "--scratch", "lstm", "--help").text
-    assert "--hidden-size" in scratch and "--layer-decay" not in scratch
+    assert "--hidden-size" in scratch and "\n  --layer-decay" not in scratch
+    assert "--task tag" in scratch and "--task classify" not in scratch
 
 
 def test_options_of_others_are_refused(call: Run) -> None:
