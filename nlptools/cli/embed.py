@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +11,10 @@ from nlptools.cli.options import filter_inputs
 from nlptools.configs import Common, Compute, LineOutput
 from nlptools.configs.embed import Embed, EmbedWords
 from nlptools.errors import UsageError
+
+if TYPE_CHECKING:
+    from nlptools.inference.embedding.hdf5_writer import Hdf5Writer
+    from nlptools.inference.embedding.unit_writer import UnitWriter
 
 
 @make_command(
@@ -55,36 +59,52 @@ def command(
         blocks = streams.all_blocks(names, common.encoding_errors)  # a line has both texts
     else:
         blocks = text_lines.blocks(names, common.encoding_errors, embed.text_column, embed.delimiter)
-    options: dict[str, Any] = {"force": lines.force, "line_buffered": lines.line_buffered}
-    output = (lines.output, embed.to, embedder.dimensions)
+    force, line_buffered = lines.force, lines.line_buffered
     if embed.similarity:
-        with streams.LineWriter(lines.output, **options) as out:
+        with streams.LineWriter(lines.output, force=force, line_buffered=line_buffered) as out:
             for numbers in cosines(embedder, blocks, -(-size // 2)):
                 out.write_lines(["" if number is None else f"{number:.6f}" for number in numbers])
                 progress.done(len(numbers))
     elif embed.unit == "sentence":
         from nlptools.vectors.files.array_writer import ArrayWriter
 
-        with ArrayWriter(*output, dtype=embed.dtype, keep_lines=False, **options) as array:
+        with ArrayWriter(
+            lines.output,
+            embed.to,
+            embedder.dimensions,
+            embed.dtype,
+            keep_lines=False,
+            force=force,
+            line_buffered=line_buffered,
+        ) as array:
             for texts, ready in prepared(embedder, blocks, size):
                 array.write(embedder.embed(texts, ready), texts)
                 progress.done(len(texts))
     else:
-        with _unit_writer(embed, lines, output, options) as units:
+        with _unit_writer(embed, lines, embedder.dimensions) as units:
             for texts, ready in prepared(embedder, blocks, size):
                 units.write(embedder.embed_units(texts, ready), texts)
                 progress.done(len(texts))
     embedder.finish()
 
 
-def _unit_writer(embed: Embed, lines: LineOutput, output: tuple[str, str, int], options: dict[str, Any]) -> Any:
+def _unit_writer(embed: Embed, lines: LineOutput, dimensions: int) -> Hdf5Writer | UnitWriter:
     if embed.to == "hdf5":
         from nlptools.inference.embedding.hdf5_writer import Hdf5Writer
 
         return Hdf5Writer(lines.output)
     from nlptools.inference.embedding.unit_writer import UnitWriter
 
-    return UnitWriter(*output, embed.unit, dtype=embed.dtype, index=embed.index, **options)
+    return UnitWriter(
+        lines.output,
+        embed.to,
+        dimensions,
+        embed.unit,
+        dtype=embed.dtype,
+        index=embed.index,
+        force=lines.force,
+        line_buffered=lines.line_buffered,
+    )
 
 
 def _check_outputs(embed: Embed, lines: LineOutput) -> None:

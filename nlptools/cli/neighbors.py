@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +14,7 @@ from nlptools.configs.vectors import Neighbors
 from nlptools.errors import DataError, UsageError
 
 if TYPE_CHECKING:
+    from nlptools.arrays import Floats
     from nlptools.files.streams import LineBlock
     from nlptools.inference.uses import Embeds
     from nlptools.vectors.nearest import NearestWords
@@ -127,7 +128,7 @@ def _answers(
     return result
 
 
-def _embedded(lines: list[str], path: str, numbers: list[int], dimensions: int) -> tuple[list[str], Any]:
+def _embedded(lines: list[str], path: str, numbers: list[int], dimensions: int) -> tuple[list[str], Floats]:
     """The texts of JSON lines, and their vectors (N, D). Raises DataError."""
     import numpy as np
 
