@@ -113,6 +113,14 @@ def english() -> list[str]:
     return [line for line in lines if line]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def files_without_fsync() -> Iterator[None]:
+    """Files of this process need not survive a power failure: fsync takes milliseconds for each of thousands."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def own_messages() -> Iterator[None]:
     """Each test begins with messages as a library has them, whatever a command before it was told in this process."""

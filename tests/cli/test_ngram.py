@@ -6,7 +6,6 @@ import contextlib
 import gzip
 import json
 import math
-import os
 import shutil
 import subprocess
 import sys
@@ -245,7 +244,6 @@ def test_what_a_killed_run_leaves_goes_with_the_next(trained):
 
 @pytest.mark.parametrize("kill", [True, False], ids=["killed", "EIO"])
 def test_a_run_that_fails_at_any_moment_begins_again_by_the_same_command(trained, tmp_path, monkeypatch, kill):
-    monkeypatch.setattr(os, "fsync", lambda _: None)  # slow
     options = ("train-lm", "--arch", "ngram", "-t", "whitespace", "--order", "3", "--memory", "1K", "--keep-counts")
     text = str(trained / "train.txt")
     assert within(tmp_path, *options, "-o", "whole", text).code == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import random
 import re
 import shutil
@@ -218,7 +217,6 @@ def test_a_run_that_fails_at_any_moment_goes_on_by_the_same_command(
     call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kill: bool
 ) -> None:
     """At each directory that is made, and each file that gets its name."""
-    monkeypatch.setattr(os, "fsync", lambda _: None)  # slow
     (tmp_path / "text").write_text(sentences(count=20))
     common = ("train-w2v", "text", "--deterministic", "--workers", "1", "--dim", "2", "--epochs", "2", "--min-count", "1",
               "--save-every", "1e")  # fmt: skip

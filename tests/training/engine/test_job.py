@@ -309,7 +309,6 @@ def lowest(place: Path, **changes: Any) -> Trained:
 def test_a_run_that_fails_at_any_rename_ends_with_the_same_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kill: bool
 ) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _: None)  # slow
     whole = lowest(tmp_path / "whole")
     expected = (tmp_path / "whole/run/model.safetensors").read_bytes()
     for at in range(1, 1000):
