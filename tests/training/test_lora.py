@@ -46,7 +46,7 @@ def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
 @encoders
 def test_classifies(tmp_path: Path, make: Any) -> None:
     base = artifacts.sha256(make(tmp_path / "encoder") / "model.safetensors")
-    path, valid = table(tmp_path / "a.tsv", texts(200)), table(tmp_path / "b.tsv", texts(40, 1))
+    path, valid = table(tmp_path / "a.tsv", texts(100)), table(tmp_path / "b.tsv", texts(40, 1))
     done = train(tmp_path, path, valid, epochs=6.0, **LORA)
     assert done.metrics["valid_accuracy"] > 0.9
     assert artifacts.sha256(tmp_path / "encoder" / "model.safetensors") == base
@@ -87,7 +87,7 @@ def test_a_run_does_not_go_on_from_another_base(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("bf16_everywhere")
 def test_a_run_in_16_bits_learns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.tasks.tiny_tasks.FP32", Compute(device="cpu", precision="bf16", threads=1))
-    path, valid = table(tmp_path / "a.tsv", texts(200)), table(tmp_path / "b.tsv", texts(40, 1))
+    path, valid = table(tmp_path / "a.tsv", texts(100)), table(tmp_path / "b.tsv", texts(40, 1))
     assert train(tmp_path, path, valid, epochs=6.0, **LORA).metrics["valid_accuracy"] > 0.9
 
 

@@ -118,7 +118,7 @@ def test_a_head_for_the_same_labels_is_kept_another_is_not(tmp_path: Path) -> No
 
 
 def test_a_layer_below_the_last_can_be_what_the_head_sees(tmp_path: Path) -> None:
-    path, valid = table(tmp_path / "a.tsv", texts(200)), table(tmp_path / "b.tsv", texts(40, 1))
+    path, valid = table(tmp_path / "a.tsv", texts(100)), table(tmp_path / "b.tsv", texts(40, 1))
     before = weights(encoder(tmp_path / "encoder"))
     train(tmp_path, path, valid, layers="1")
     after = weights(tmp_path / "out")

@@ -44,7 +44,7 @@ def weights(directory: Path) -> dict[str, torch.Tensor]:
 
 
 def test_labels(tmp_path: Path, base: Path) -> None:
-    done = train(tmp_path, table(tmp_path / "a.tsv", texts(300)), table(tmp_path / "b.tsv", texts(60, 1)))
+    done = train(tmp_path, table(tmp_path / "a.tsv", texts(200)), table(tmp_path / "b.tsv", texts(60, 1)))
     assert done.metrics["valid_accuracy"] == 1.0
     found = bundle.load(tmp_path / "out")
     assert found.arch == "transformer-tasks" and found.family == registry.TASK_DECODER and not found.is_encoder
@@ -60,13 +60,13 @@ def test_labels(tmp_path: Path, base: Path) -> None:
 
 def test_pairs_and_numbers(tmp_path: Path, base: Path) -> None:
     rng, rows = random.Random(0), []
-    for _ in range(500):
+    for _ in range(300):
         a, b = rng.choice(["good", "bad"]), rng.choice(["good", "bad"])
         rows.append((f"{a} w{rng.randrange(20)}", f"w{rng.randrange(20)} {b}", "same" if a == b else "other"))
-    path, valid = table(tmp_path / "a.tsv", rows[:440]), table(tmp_path / "b.tsv", rows[440:])
-    done = train(tmp_path, path, valid, task="pair", epochs=20.0)
+    path, valid = table(tmp_path / "a.tsv", rows[:240]), table(tmp_path / "b.tsv", rows[240:])
+    done = train(tmp_path, path, valid, task="pair", epochs=6.0)
     assert done.metrics["valid_accuracy"] > 0.95
-    numbers = [(text, text.replace("good", "bad"), "4.5" if label == "good" else "2.5") for text, label in texts(300)]
+    numbers = [(text, text.replace("good", "bad"), "4.5" if label == "good" else "2.5") for text, label in texts(200)]
     path = table(tmp_path / "n.tsv", numbers)
     done = train(tmp_path, path, path, task="regress", epochs=8.0, output=str(tmp_path / "number"))
     assert done.metrics["valid_pearson"] > 0.98 and done.metrics["valid_loss"] < 0.1
@@ -75,7 +75,7 @@ def test_pairs_and_numbers(tmp_path: Path, base: Path) -> None:
 
 @pytest.mark.parametrize("crf", [False, True])
 def test_tags(tmp_path: Path, base: Path, crf: bool) -> None:
-    path, valid = columns(tmp_path / "a.txt", sentences(400, 0, 40)), columns(tmp_path / "b.txt", sentences(40, 1, 40))
+    path, valid = columns(tmp_path / "a.txt", sentences(300, 0, 40)), columns(tmp_path / "b.txt", sentences(40, 1, 40))
     done = train(tmp_path, path, valid, task="tag", epochs=10.0, crf=crf)
     assert done.metrics["valid_f1"] > 0.95  # I-A after `good` is told by what came before
     found = bundle.load(tmp_path / "out")
@@ -104,15 +104,15 @@ def roles(path: Path, count: int, seed: int = 0) -> Path:
 
 def test_roles_know_their_predicate(tmp_path: Path, base: Path) -> None:
     done = train(
-        tmp_path, roles(tmp_path / "a.conllu", 400), roles(tmp_path / "b.conllu", 50, 1), task="roles", epochs=20.0
+        tmp_path, roles(tmp_path / "a.conllu", 300), roles(tmp_path / "b.conllu", 50, 1), task="roles", epochs=6.0
     )
     assert done.metrics["valid_f1"] > 0.95
 
 
 def test_answers_and_none(tmp_path: Path, base: Path) -> None:
-    how: dict[str, Any] = {"task": "answer", "epochs": 10.0, "lr": 4e-3, "stride": 8}
+    how: dict[str, Any] = {"task": "answer", "epochs": 6.0, "lr": 4e-3, "stride": 8}
     path, valid = (
-        questions(tmp_path / "a.json", 400, impossible=0.3),
+        questions(tmp_path / "a.json", 300, impossible=0.3),
         questions(tmp_path / "b.json", 60, 1, impossible=0.3),
     )
     done = train(tmp_path, path, valid, **how)
@@ -124,8 +124,8 @@ def test_answers_and_none(tmp_path: Path, base: Path) -> None:
 
 
 def test_yes_and_places(tmp_path: Path, base: Path) -> None:
-    how: dict[str, Any] = {"task": "answer", "epochs": 8.0, "lr": 4e-3, "stride": 8}
-    path, valid = questions(tmp_path / "a.json", 400, yes=True), questions(tmp_path / "b.json", 60, 1, yes=True)
+    how: dict[str, Any] = {"task": "answer", "epochs": 6.0, "lr": 4e-3, "stride": 8}
+    path, valid = questions(tmp_path / "a.json", 300, yes=True), questions(tmp_path / "b.json", 60, 1, yes=True)
     train(tmp_path, path, valid, **how)
     lines = predicted(tmp_path / "out", valid)
     assert 10 < lines.count("yes") < 50 and sum(line.startswith("w") for line in lines) > 10
@@ -141,7 +141,7 @@ def test_endings(tmp_path: Path, base: Path) -> None:
 
 
 def test_pronouns(tmp_path: Path, base: Path) -> None:
-    how: dict[str, Any] = {"task": "coreference", "epochs": 8.0, "lr": 4e-3}
+    how: dict[str, Any] = {"task": "coreference", "epochs": 4.0, "lr": 4e-3}
     done = train(tmp_path, gap(tmp_path / "a.tsv", 400), gap(tmp_path / "b.tsv", 60, 1), **how)
     assert done.metrics["valid_f1"] > 0.9
     lines = predicted(tmp_path / "out", tmp_path / "b.tsv")
