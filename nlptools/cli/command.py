@@ -70,7 +70,7 @@ class Command(click.Command):
         return [*self.own, *options, *config_files.config_options(), short_help.option()]
 
     def _list_variants(self, options: list[click.Option], group: type, variants: Variants) -> None:
-        """Give the options that choose a variant, or a preset, their values: those of the settings class `group`."""
+        """Give the options that choose a variant, or a preset, the values that the settings class `group` allows."""
         known = list(variants.classes())
         value = next((field.default for field in dataclasses.fields(group) if not field.init), None)
         values = {name: preset.get(variants.option, known[0]) for name, preset in self.presets.items()}

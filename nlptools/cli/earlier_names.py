@@ -1,4 +1,4 @@
-"""Earlier names of options: in this version they still work, and a note says what is written now."""
+"""Earlier names of options: in this version they still work, and a note names the present form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nlptools.errors import UsageError
 
 
 def table(groups: Iterable[type]) -> dict[str, str]:
-    """Earlier names of the options of settings classes, perhaps with a value (`--to json`): what is written now."""
+    """Earlier names of the options of settings classes, perhaps with a value (`--to json`), each with its present form."""
     settings = (field for group in groups for field in dataclasses.fields(group))
     return {name: now for field in settings for name, now in field.metadata["was"].items()}
 
@@ -29,7 +29,7 @@ def renamed(args: Sequence[str], earlier: Mapping[str, str], valued: Collection[
     """Arguments in which earlier names are replaced, and the notes about them; for `valued` see `options_among`.
 
     Raises:
-        UsageError: the user has to fill in something that stands in capitals in what is written now.
+        UsageError: the present form has a placeholder in capitals, which the user must fill in.
     """
     out: list[str] = []
     notes: list[str] = []

@@ -1,4 +1,4 @@
-"""Commands whose options depend on the value of one of them: `train-lm --arch NAME` has the options of an architecture."""
+"""Options that depend on the value of one option: `train-lm --arch NAME` has the options of an architecture."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Variants:
     """The settings classes that the values of an option choose.
 
     Attributes:
-        option: the name of the field whose value chooses.
+        option: the name of the field that chooses.
         title: of the list of values in the help.
         classes: value -> "module:Class": the settings class that takes the place of the first one of the command. Its docstring
             is a line about the value, and its attribute `groups` holds the other settings classes.
@@ -51,7 +51,7 @@ class Variants:
         return (f"--{self.option}", value)
 
     def own_fields(self, base: type, *others: type) -> Iterator[tuple[list[str], list[dataclasses.Field[Any]]]]:
-        """The fields that only some values have, besides those of the class `base`, and these values."""
+        """The fields that only some values have, beyond the class `base`, and these values."""
         common = {field.name for field in dataclasses.fields(base)}
         found: dict[tuple[int, ...], tuple[list[str], list[dataclasses.Field[Any]]]] = {}
         for value in self.classes():
@@ -96,7 +96,7 @@ def initial_architecture(given: Callable[[str], str]) -> str:
     try:
         config = json.loads(Path(given("init"), "config.json").read_bytes()) if given("init") else {}
     except (OSError, ValueError):
-        return ""  # the command says what is wrong, once it opens the directory
+        return ""  # the error message comes when the command opens the directory
     name = str(config.get("model_type", "")) if isinstance(config, dict) else ""
     if name and not name.startswith(_OURS):
         from nlptools.models.huggingface import directories

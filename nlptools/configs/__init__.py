@@ -1,7 +1,7 @@
 """Settings as frozen dataclasses: each field is one option, declared once.
 
 From a field come the flag, its help, the man page, the key in `--config` files, `--dump-config` and the record in
-`training.json`. Values are plain (str, int, float, bool, tuples of str), so that TOML and JSON hold them as they are.
+`training.json`. Values are plain (str, int, float, bool, tuples of str), which TOML and JSON can hold.
 This package imports nothing but the standard library: `nlptools COMMAND --help` loads it.
 """
 
@@ -86,8 +86,8 @@ def text_column(texts: str, multiple: bool = True) -> Any:
     """The option --text-column of commands that read lines; `texts` names what they read."""
     return option(
         () if multiple else None,
-        f"Read {texts} from the columns of a table: CSV, Parquet or JSON lines by suffix, else fields between tabs. A column"
-        " is a name in the first line or a number from 1; columns between commas are joined with spaces (subject,body).",
+        f"Read {texts} from columns of a table: CSV, Parquet or JSON lines by suffix, else fields separated by tabs. A column"
+        " is a name in the first line or a number from 1. Several columns (subject,body) are joined with spaces.",
         multiple=multiple,
         metavar="NAME",
     )
@@ -105,7 +105,7 @@ def delimiter_option() -> Any:
     """The option --delimiter."""
     return option(
         None,
-        "Fields of CSV are between these characters, such as ';', or tab. Such a file is CSV, whatever its name.",
+        "Field separator of CSV, such as ';', or tab. The input is then CSV, whatever its name.",
         metavar="CHAR",
         check=delimiter,
     )
@@ -161,7 +161,7 @@ class LineOutput:
 
     output: str = option("-", "Output file; - is standard output.", short="-o", metavar="FILE")
     force: bool = option(False, "Replace the output file if it exists.")
-    line_buffered: bool = option(False, "Write each line as soon as it is ready.")
+    line_buffered: bool = option(False, "Flush the output after every line.")
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,10 @@ class RunDirectory:
     )
     valid: str | None = option(None, "Held-out text for validation.", metavar="FILE")
     resume: str = option(
-        "auto", "Continue from a checkpoint in the output.", choices=("auto", "never", "must"), free=True
+        "auto",
+        "Continue the run in the output directory: if it is the same run (auto), never, or fail without one (must).",
+        choices=("auto", "never", "must"),
+        free=True,
     )
     force: bool = option(False, "Replace a finished or different run in the output directory.", free=True)
 
@@ -249,9 +252,9 @@ class Training(RunDirectory):
     )
     schedule: str = option(
         "cosine",
-        "Learning rate after the warm-up: trapezoid is constant and decays over the last fifth, inverse-sqrt decays with the"
-        " square root of the step (Vaswani et al. 2017); plateau divides it by --decay after each validation without a better"
-        " score, epoch-decay in each epoch after the first --decay-after ones.",
+        "Learning rate after the warm-up. trapezoid: constant, with a decay over the last fifth; inverse-sqrt: decay with the"
+        " square root of the step (Vaswani et al. 2017); plateau: divide by --decay after each validation without improvement;"
+        " epoch-decay: divide by --decay in each epoch after the first --decay-after epochs.",
         choices=("cosine", "trapezoid", "linear", "constant", "inverse-sqrt", "plateau", "epoch-decay"),
         needs={"plateau": ("valid or valid_source",)},
     )
@@ -267,7 +270,7 @@ class Training(RunDirectory):
     )
     asgd_patience: int = option(
         5,
-        "asgd averages once a validation is worse than the best one more than N validations before it.",
+        "asgd: start averaging once a validation is worse than the best of those at least N validations earlier.",
         metavar="N",
     )
     weight_decay: float = option(0.1, "Weight decay of matrices.", low=0, metavar="X")
@@ -284,23 +287,23 @@ class Training(RunDirectory):
     )
     average: int = option(
         1,
-        "Average the weights of the last N validations (without --valid: of the last N checkpoints of --save-every) at the"
-        " end, unless the best single weights score better; 1: no averaging.",
+        "Save the mean of the weights at the last N validations (without --valid: at the last N checkpoints), unless the best"
+        " single weights score better; 1: no averaging.",
         low=1,
         excludes=tuple(f"optimizer {name}" for name in AVERAGING),
         metavar="N",
         free=True,
     )
     patience: int = option(
-        0, "Stop after this many validations without a better score; 0: never.", low=0, metavar="N", free=True
+        0, "Stop after this many validations without improvement; 0: never.", low=0, metavar="N", free=True
     )
     track: str = option("none", "Also send the reports to this tracker.", choices=("none", "tensorboard"), free=True)
     compile: bool = option(
-        False, "Compile the training step (needs a C++ compiler on CPU; pays off in long runs).", free=True
+        False, "Compile the training step (requires a C++ compiler on CPU; pays off in long runs).", free=True
     )
     dry_run: bool = option(
         False,
-        "Build everything, take two steps, of which the second is timed, report sizes and speed, and write nothing.",
+        "Build everything, time one step after a first one, report sizes and speed, and write nothing.",
         free=True,
     )
 

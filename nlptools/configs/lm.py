@@ -1,4 +1,4 @@
-"""Options of training language models that all neural architectures share; `architectures` has those of each."""
+"""Options of training language models that all neural architectures share; `architectures` holds the others."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class TrainLM:
     )
     freeze_embeddings: bool = option(
         False,
-        "Do not train the embeddings of tokens with a vector; a tied output keeps them, too.",
+        "Do not train the embeddings of tokens with a vector. A tied output is also frozen for them.",
         needs=("vectors",),
     )
     carry: bool = option(

@@ -105,7 +105,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "clip": 0.5,
     },
     # for Penn Treebank, where Dai et al. 2019 report 54.5 (test) with 24M parameters. They published no recipe ("a
-    # regularization game"); sizes and rates are those of later implementations that aim at it. Variational dropout and the mean
+    # regularization game"); sizes and rates come from later implementations that aim at it. Variational dropout and the mean
     # of weights (--average) are part of the published result.
     "transformer-xl": {
         "arch": "transformer-xl",
@@ -142,7 +142,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "lr": 1e-2,
     },
     # Recurrent recipes for the Penn Treebank: words (-t whitespace), one line a document, vocabulary of the training text, 10,000
-    # words with <unk>. The published perplexities are of test text that is read as one stream (`score --carry`).
+    # words with <unk>. The published perplexities are for test text read as one stream (`score --carry`).
     # Zaremba et al. 2014 (arXiv:1409.2329), section 4.1: non-regularized LSTM, 4.6M weights; test 114.5
     "zaremba-small": _zaremba(20, 5, hidden=200, initial_range=0.1, epochs=13.0, decay=2.0, decay_after=4),
     # medium, 20M weights: valid 86.2, test 82.7

@@ -175,8 +175,8 @@ class PPOTraining(Training):
         Training,
         "schedule",
         "constant",
-        "Learning rate after the warm-up: trapezoid is constant and decays over the last fifth, inverse-sqrt decays with the"
-        " square root of the step, epoch-decay divides it by --decay in each epoch after the first --decay-after ones.",
+        "Learning rate after the warm-up. trapezoid: constant, with a decay over the last fifth; inverse-sqrt: decay with the"
+        " square root of the step; epoch-decay: divide by --decay in each epoch after the first --decay-after epochs.",
         choices=("cosine", "trapezoid", "linear", "constant", "inverse-sqrt", "epoch-decay"),
         needs=(),
     )

@@ -137,8 +137,8 @@ class TrainSeq2Seq:
     )
     r_drop: float = option(
         0.0,
-        "Run each pair twice with different dropout, and add the distance between the two predictions to the loss with this"
-        " weight (Liang et al. 2021; 5 is usual). Better on few pairs; a step takes twice as long. 0: off.",
+        "R-Drop: run each pair twice with different dropout, and add the divergence of the two predictions to the loss with"
+        " this weight (Liang et al. 2021; 5 is usual). Better on few pairs; a step takes twice as long. 0: off.",
         low=0,
         high=100,
         metavar="X",
@@ -231,9 +231,7 @@ class Translate:
     def check_stream(self, stream: bool) -> None:
         """Raise UsageError for --stream, which only language models have."""
         if stream:
-            raise UsageError(
-                "--stream is for language models", hint="--line-buffered writes each output as soon as it is ready"
-            )
+            raise UsageError("--stream is for language models", hint="--line-buffered writes each output at once")
 
     def refuse(self) -> None:
         """Raise UsageError if any of these options is given, for a language model."""

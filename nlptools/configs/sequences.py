@@ -18,8 +18,8 @@ class Phrases:
 
     scoring: str | None = option(
         None,
-        "Score of a pair: default, as gensim; npmi, from -1 to 1; word2phrase, as the C tool. Default: default, or that "
-        "of --model.",
+        "Score of a pair: default (as in gensim), npmi (from -1 to 1), word2phrase (as in the C tool). Default: default, or"
+        " the scoring of --model.",
         choices=SCORINGS,
     )
     threshold: float | None = option(
@@ -31,7 +31,7 @@ class Phrases:
         low=1,
         metavar="N",
     )
-    delimiter: str | None = option(None, "Joins the words of a phrase (default _).", metavar="TEXT")
+    delimiter: str | None = option(None, "Separator of the words in a phrase (default _).", metavar="TEXT")
     passes: int | None = option(
         None,
         "Number of times to learn and join (default 1): two passes find phrases of up to four words.",
@@ -45,7 +45,7 @@ class Phrases:
     )
     max_vocab: int | None = option(
         None,
-        f"Most different pairs to count; beyond that, the rarest are dropped (default {MAX_VOCAB}).",
+        f"Maximum number of distinct pairs in memory; beyond it, the rarest are dropped (default {MAX_VOCAB}).",
         low=1,
         metavar="N",
     )
@@ -73,7 +73,7 @@ class Walks:
     seed: int = option(1, "Seed of all random choices.", low=0, high=LARGEST_SEED, metavar="N")
     threads: int = option(
         0,
-        "CPU threads; 0: OMP_NUM_THREADS if set, else all cores available. The walks do not depend on it.",
+        "CPU threads; 0: OMP_NUM_THREADS if set, else all cores available. The result does not depend on it.",
         low=0,
         metavar="N",
     )

@@ -26,7 +26,7 @@ class Tokenize:
         "Join tokens (or ids, with --to ids) into text.",
         excludes=("sample", "nbest", "bos", "eos"),
     )
-    lowercase: bool = option(False, "Lower-case the tokens; words decides before that which periods end a sentence.")
+    lowercase: bool = option(False, "Lower-case the tokens, after sentence ends are detected (words).")
     bos: bool = option(False, "Begin each line with the beginning-of-sentence token (or [CLS]).")
     eos: bool = option(False, "End each line with the end-of-sentence token (or [SEP]).")
     sample: float | None = option(
@@ -40,9 +40,7 @@ class Tokenize:
     nbest: int = option(
         0, "Write the N best segmentations of each line, separated by tabs (unigram).", low=0, metavar="N"
     )
-    vocab: str | None = option(
-        None, "Vocabulary (token TAB count) of a tokenizer that is given by name.", metavar="FILE"
-    )
+    vocab: str | None = option(None, "Vocabulary (token TAB count) for a tokenizer given by name.", metavar="FILE")
     text_column: str | None = text_column("the text", multiple=False)
     delimiter: str | None = delimiter_option()
     threads: int = option(0, "CPU threads; 0: OMP_NUM_THREADS if set, else all cores available.", low=0, metavar="N")
@@ -59,9 +57,7 @@ class Tokenize:
 class Split:
     """Splitting options"""
 
-    wrapped: bool = option(
-        False, "A paragraph has several lines and ends at an empty one; otherwise each line is a paragraph."
-    )
+    wrapped: bool = option(False, "Paragraphs end at an empty line; otherwise each line is a paragraph.")
 
 
 @dataclass(frozen=True)

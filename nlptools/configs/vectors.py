@@ -16,7 +16,7 @@ class VectorFormat(NamedTuple):
     Attributes:
         name: as options have it.
         patterns: names of files, with *. The longest pattern that matches decides, the first row among equals.
-        about: what a file contains, for the manual page of `convert`.
+        about: content of a file, for the manual page of `convert`.
         code: a module of `nlptools.vectors.files`, or module:object, with `read` and `save`; see
             `nlptools.vectors.files.formats.codec`. Without code, only `embed` writes the format.
         magic: the first bytes of a file; they decide between formats with the same pattern.
@@ -120,7 +120,7 @@ class Neighbors:
     )
     lines_file: str | None = option(
         None,
-        "If VECTORS is an array (npy): the text whose lines name the rows.",
+        "Text with a line for each row, if VECTORS is an array (npy).",
         flag="lines",
         metavar="FILE",
     )

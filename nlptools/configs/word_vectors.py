@@ -62,13 +62,13 @@ class TrainW2V:
     distance_weighting: bool = option(True, "Words at distance d count 1/d; otherwise 1 (glove).")
     x_max: float = option(100.0, "Co-occurrence count from which a pair has full weight (glove).", low=1, metavar="X")
     alpha: float = option(0.75, "Exponent of the weights (count / --x-max) of rarer pairs (glove).", low=0, metavar="X")
-    epochs: int = option(5, "Passes over the text; 0: the vectors as they begin.", low=0, metavar="N")
+    epochs: int = option(5, "Passes over the text; 0: the initial vectors.", low=0, metavar="N")
     lr: float | None = option(
         None, "Initial learning rate; it decays linearly, glove's by AdaGrad. (skipgram 0.045, cbow 0.15, legacy, glove 0.05)",
         low=0, metavar="X",
     )  # fmt: skip
     init: str | None = option(
-        None, "Start from these vectors, with the same --dim, --subwords and --buckets; words that they lack are added.",
+        None, "Start from these vectors, with the same --dim, --subwords and --buckets; new words are added.",
         metavar="VECTORS", excludes=("vocab",),
     )  # fmt: skip
     vocab: str | None = option(None, "Train vectors of these words only: lines of word TAB count.", metavar="FILE")
@@ -119,14 +119,14 @@ class VectorRun:
     )
     run: str | None = option(
         None,
-        "Keep the state of the run in this directory. Default: the output if it is a directory, or FILE.run beside an output"
-        " file until it is written.",
+        "Directory for the state of the run. Default: the output if it is a directory, else FILE.run, until the output FILE is"
+        " written.",
         metavar="DIR",
         free=True,
     )
     max_time: str | None = option(
         None,
-        "Stop after this long with everything saved (status 75).",
+        "Save the state and stop after this time (status 75).",
         metavar="TIME",
         check=duration,
         free=True,

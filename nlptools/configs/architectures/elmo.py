@@ -17,7 +17,7 @@ class ElmoOptions(TrainLM):
     arch: str = architecture("elmo")
     cells: int = option(
         0,
-        "Cells of each LSTM, whose output is projected to --hidden; 0: eight times --hidden.",
+        "Cells of each LSTM; its output is projected to --hidden. 0: eight times --hidden.",
         high=1 << 16,
         metavar="N",
     )
@@ -31,7 +31,7 @@ class ElmoOptions(TrainLM):
         excludes=("adaptive",),
     )
     adaptive: str | None = adaptive()
-    # not options here: words have no vectors of their own, and each line is read by itself
+    # not options here: words are read as characters, and lines separately
     vectors: ClassVar[None] = None  # type: ignore[misc]
     freeze_embeddings: ClassVar[bool] = False  # type: ignore[misc]
     carry: ClassVar[bool] = False  # type: ignore[misc]

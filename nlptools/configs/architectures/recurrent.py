@@ -17,7 +17,7 @@ class RecurrentOptions(TrainLM):
         0, "Width of the embeddings, and of the last layer unless --untied; 0: --hidden.", metavar="N"
     )
     untied: bool = option(False, "Do not tie the output to the embeddings; the output then has a bias.")
-    output_bias: bool = option(False, "Add a bias to a tied output, too.")
+    output_bias: bool = option(False, "Add a bias to a tied output.")
     adaptive: str | None = adaptive(" Implies --untied.")
     first_state: bool = option(False, "Learn the initial state.")
     input_dropout: float | None = probability("Dropout of the embeddings; default: --dropout.", None)

@@ -71,7 +71,7 @@ class ElmoConfig:
 
     @classmethod
     def from_options(cls, options: ElmoOptions, vocab_size: int) -> ElmoConfig:
-        """The sizes that a command's options ask for. Raises UsageError for those that do not go together."""
+        """The sizes that a command's options ask for. Raises UsageError for sizes that do not fit together."""
         return cls(
             vocab_size,
             options.hidden,

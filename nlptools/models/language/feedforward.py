@@ -62,7 +62,7 @@ class FeedForwardLMConfig:
 
     @classmethod
     def from_options(cls, options: FeedForwardOptions, vocab_size: int) -> FeedForwardLMConfig:
-        """The sizes that a command's options ask for. Raises UsageError for those that do not go together."""
+        """The sizes that a command's options ask for. Raises UsageError for sizes that do not fit together."""
         return cls(
             vocab_size,
             options.hidden,

@@ -63,7 +63,7 @@ class GPTConfig:
 
     @classmethod
     def from_options(cls, options: TransformerOptions, vocab_size: int) -> GPTConfig:
-        """The sizes that a command's options ask for. Raises UsageError for those that do not go together."""
+        """The sizes that a command's options ask for. Raises UsageError for sizes that do not fit together."""
         if options.hidden % options.heads:
             raise UsageError(f"--hidden {options.hidden} is not a multiple of --heads {options.heads}")
         p = options.dropout

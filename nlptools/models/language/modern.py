@@ -93,7 +93,7 @@ class ModernConfig:
 
     @classmethod
     def from_options(cls, options: ModernOptions, vocab_size: int) -> ModernConfig:
-        """The sizes that a command's options ask for. Raises UsageError for those that do not go together."""
+        """The sizes that a command's options ask for. Raises UsageError for sizes that do not fit together."""
         if options.hidden % (2 * options.heads):
             raise UsageError(
                 f"--hidden {options.hidden} is not a multiple of 2 x --heads {options.heads}: rotary positions turn pairs"

@@ -77,7 +77,7 @@ class RecurrentConfig:
 
     @classmethod
     def from_options(cls, options: RecurrentOptions, vocab_size: int) -> RecurrentConfig:
-        """The sizes that a command's options ask for. Raises UsageError for those that do not go together."""
+        """The sizes that a command's options ask for. Raises UsageError for sizes that do not fit together."""
         limits = adaptive_cutoffs(options.adaptive, vocab_size)
         tied = not (options.untied or limits)
         embedding = options.embedding or options.hidden

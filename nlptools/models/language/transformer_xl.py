@@ -77,7 +77,7 @@ class TransformerXLConfig:
 
     @classmethod
     def from_options(cls, options: TransformerXLOptions, vocab_size: int) -> TransformerXLConfig:
-        """The sizes that a command's options ask for. Raises UsageError for those that do not go together.
+        """The sizes that a command's options ask for. Raises UsageError for sizes that do not fit together.
 
         In inference, a position sees as many others as the last one of a segment in training.
         """

@@ -63,7 +63,7 @@ class TransformerConfig(Vocabularies):
 
     @classmethod
     def from_options(cls, options: Seq2SeqTransformerOptions, **tokens: Any) -> TransformerConfig:
-        """The sizes that a command's options ask for. Raises UsageError for those that do not go together."""
+        """The sizes that a command's options ask for. Raises UsageError for sizes that do not fit together."""
         if options.hidden % options.heads or options.hidden % 2:
             raise UsageError(f"--hidden {options.hidden} is not an even multiple of --heads {options.heads}")
         inner = options.intermediate or 4 * options.hidden
