@@ -50,7 +50,9 @@ def text(ctx: click.Context) -> str:
     for _, lines in command_page(str(ctx.info_name)).examples[:1]:
         with formatter.section("Example"):
             formatter.write("".join(f"  {line}\n" for line in lines.split("\n")))
-    formatter.write(f"\n{ctx.command_path} --help: all {len(options)} options\n")
+    shared = ctx if "nlptools.chosen" in ctx.meta else click.Context(ctx.command, info_name=ctx.info_name)
+    count = sum(isinstance(option, click.Option) for option in ctx.command.get_params(shared))
+    formatter.write(f"\n{ctx.command_path} --help: all {count} options\n")
     return formatter.getvalue().rstrip("\n")
 
 

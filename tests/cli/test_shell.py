@@ -57,7 +57,7 @@ def test_short_help(call, name):
     if name != "help":
         example = full.page.examples[0][1].replace("\n", "\n  ")
         assert f"\n\nExample:\n  {example}\n\n" in done.text
-    names = {option.name for option in options}
+    names = {option.name for option in (*options, *full.every_option(click.Context(full)))}
     assert set(short_help.MAIN.get(name, "").split()) <= names
     required = [max(option.opts, key=len) for option in options if option.required]
     assert all(flag in done.text for flag in required)
