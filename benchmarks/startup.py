@@ -7,7 +7,6 @@ Whole processes, taking turns.
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 
@@ -15,9 +14,7 @@ import side_by_side
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=15)
-    rounds = parser.parse_args().rounds
+    rounds = side_by_side.options(__doc__, rounds=15).rounds
     ours = [sys.executable, "-m", "nlptools"]
     commands = {
         "python -c pass": [sys.executable, "-c", "pass"],

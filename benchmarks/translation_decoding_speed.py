@@ -17,7 +17,6 @@ Tokens are those of the translated text, counted in one way for all.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import tempfile
 import time
@@ -178,19 +177,13 @@ def report(scratch: str, running: dict[str, str], references: list[str]) -> None
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", type=Path, nargs="?", help="a MarianMT directory")
-    parser.add_argument("--lines", type=int, default=1000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--against", default="", help="only sides whose name has this, such as CTranslate2")
-    parser.add_argument("--worker", nargs=3, metavar=("MODEL", "SCRATCH", "SIDE"), help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    arguments = side_by_side.options(__doc__, "/model?", lines=1000, rounds=3, against="")
     lines, references = sources(arguments.lines)
     if arguments.worker:
         worker(*arguments.worker, lines)
         return
     if arguments.model is None:
-        parser.error("which model?")
+        raise SystemExit("which model?")
 
     print(side_by_side.machine())
     with tempfile.TemporaryDirectory() as folder:

@@ -89,17 +89,12 @@ def trained(model: Path) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--arch", default=",".join(ARCHITECTURES), help="separated by commas")
-    parser.add_argument("--into", default="en-de", help="source and target language")
-    parser.add_argument("--seeds", default="1")
-    parser.add_argument("--max-time", help="of each training, such as 40m")
-    parser.add_argument("--keep", type=Path, help="directory for what is made")
-    parser.add_argument("rest", nargs="*", help="options of train-seq2seq, after --")
-    options = parser.parse_args()
+    options = side_by_side.options(
+        __doc__, "rest*", arch=",".join(ARCHITECTURES), into="en-de", seeds="1", max_time=str, keep=Path
+    )
     wrong = set(options.arch.split(",")) - ARCHITECTURES.keys()
     if wrong:
-        parser.error(f"unknown architecture {', '.join(sorted(wrong))}, expected {', '.join(ARCHITECTURES)}")
+        raise SystemExit(f"unknown architecture {', '.join(sorted(wrong))}, expected {', '.join(ARCHITECTURES)}")
     folder = side_by_side.published("multi30k")
     source, target = options.into.split("-")
     print(side_by_side.machine(), flush=True)
