@@ -36,7 +36,7 @@ def test_a_way_to_shard_is_one_file(tmp_path: Path) -> None:
     assert whole.keys() == shards.keys()
     for name, tensor in whole.items():
         # Adam divides by the size of gradients, so noise in tiny ones can move single weights
-        assert float((shards[name] - tensor).abs().mean()) < 1e-6, name
+        assert float((shards[name] - tensor).abs().mean()) < 1e-5, name
         assert torch.equal(shards[name], parts[name]), name
 
 
