@@ -6,7 +6,7 @@ Shapes: B batch, T length, N positions, D hidden, K labels.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -27,49 +27,9 @@ LAYER_HEADS = ("layer_mix", "layer_concat")  # learned combinations of several l
 BESIDE_HEADS = ("crf", *LAYER_HEADS)
 
 
-class ReadsRows(Protocol):
-    """A model with heads of tasks that turns rows of tokens into hidden states, and these into the numbers of a head."""
-
-    @property
-    def config(self) -> Any:
-        """See `contract.Decoder`."""
-
-    @property
-    def causal(self) -> bool:
-        """See `TaskHeads`."""
-
-    @property
-    def family(self) -> str | None:
-        """See `TaskHeads`."""
-
-    def states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Hidden:
-        """The hidden states of all layers; see `contract.Encoder`."""
-
-    def row_states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Tensor:
-        """(B, T) -> (B, 1, D): the last hidden state of the token that represents each row."""
-
-    def packed_states(
-        self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], layers: range, types: Tensor | None = None
-    ) -> list[Tensor]:
-        """The hidden states (N, D) of `layers` for sequences end to end; see `contract.Encoder.packed`."""
-
-    def packed_rows(
-        self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], types: Tensor | None = None
-    ) -> Tensor:
-        """(B, D): the last hidden state of the token that represents each sequence, of sequences end to end."""
-
-    def of_rows(self, hidden: Tensor, mask: Tensor | None = None) -> Tensor:
-        """See `TaskHeads`."""
-
-    def put_together(self, states: Sequence[Tensor], which: Layers) -> Tensor:
-        """See `TaskHeads`."""
-
-    def task_logits(self, head: str, hidden: Tensor, spans: Tensor | None = None) -> Tensor:
-        """See `TaskHeads`."""
-
-
 class TaskHeads(nn.Module):
-    """A model that reads whole texts, as `encoder`, with the heads of tasks. Subclasses also fulfil `ReadsRows`.
+    """A model that reads whole texts, as `encoder`, with the heads of tasks. Subclasses turn rows of tokens into
+    hidden states.
 
     Attributes:
         sequence: labels of a whole sequence, or a number; or None.
@@ -135,6 +95,26 @@ class TaskHeads(nn.Module):
     def linear_maps(self) -> list[str]:
         """The names of the linear maps that adapters can be added to."""
         return [f"encoder.{name}" for name in self.encoder.linear_maps()]
+
+    def states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Hidden:
+        """The hidden states of all layers; see `contract.Encoder`."""
+        raise NotImplementedError
+
+    def row_states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Tensor:
+        """(B, T) -> (B, 1, D): the last hidden state of the token that represents each row."""
+        raise NotImplementedError
+
+    def packed_states(
+        self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], layers: range, types: Tensor | None = None
+    ) -> list[Tensor]:
+        """The hidden states (N, D) of `layers` for sequences end to end; see `contract.Encoder.packed`."""
+        raise NotImplementedError
+
+    def packed_rows(
+        self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], types: Tensor | None = None
+    ) -> Tensor:
+        """(B, D): the last hidden state of the token that represents each sequence, of sequences end to end."""
+        raise NotImplementedError
 
     def of_rows(self, hidden: Tensor, mask: Tensor | None = None) -> Tensor:
         """(B, T, D) -> (B, 1, D): of the token that represents each row. `mask` (B, T), True = real; None: all is."""

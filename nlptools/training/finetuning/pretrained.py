@@ -24,7 +24,7 @@ from nlptools.inference.opening import open_model
 from nlptools.models import registry
 from nlptools.models.contract import with_dropout
 from nlptools.models.huggingface import peft
-from nlptools.models.tasks.heads import BESIDE_HEADS, LAYER_HEADS, TASK_HEADS, ReadsRows, TaskHeads
+from nlptools.models.tasks.heads import BESIDE_HEADS, LAYER_HEADS, TASK_HEADS, TaskHeads
 from nlptools.tasks import outputs
 from nlptools.tasks import task as tasks
 from nlptools.tasks.task import Task
@@ -105,9 +105,8 @@ class Pretrained:
     def logits(
         self, model: TaskModel, task: Task, features: Features, backend: Backend, stop: Callable[[], bool] | None
     ) -> list[np.ndarray] | None:
-        return outputs.logits(
-            cast(ReadsRows, model), task.head, features, backend, layers(self.options.layers), stop=stop
-        )
+        heads = cast(TaskHeads, model)
+        return outputs.logits(heads, task.head, features, backend, layers(self.options.layers), stop=stop)
 
     def save(
         self,
