@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TypeVar
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -42,28 +42,30 @@ def one_ahead(items: Iterable[T]) -> Iterator[T]:
     If the caller stops early, the thread ends after its current item. It is a daemon thread that is not joined, since its input
     may never arrive and must not keep the process from ending.
     """
-    ready: queue.Queue[tuple[str, Any]] = queue.Queue(maxsize=1)
+    ready: queue.Queue[tuple[list[T], BaseException | None]] = queue.Queue(
+        maxsize=1
+    )  # an item, or the end and its error
     stopped = threading.Event()
 
     def make() -> None:
         try:
             for item in items:
-                ready.put(("item", item))
+                ready.put(([item], None))
                 if stopped.is_set():
                     return
-            ready.put(("end", None))
+            ready.put(([], None))
         except BaseException as error:  # raised again in the thread of the caller
-            ready.put(("error", error))
+            ready.put(([], error))
 
     threading.Thread(target=make, daemon=True, name="one_ahead").start()
     try:
         while True:
-            kind, value = ready.get()
-            if kind == "end":
+            next_item, error = ready.get()
+            if error is not None:
+                raise error
+            if not next_item:
                 return
-            if kind == "error":
-                raise value
-            yield value
+            yield from next_item
     finally:
         stopped.set()
         with contextlib.suppress(queue.Empty):

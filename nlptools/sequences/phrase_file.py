@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from nlptools.sequences.phrases import PhraseCounts, Rule
 
 _MARK = "# phrases"
 _VERSION = 1
+_T = TypeVar("_T")
 
 
 def save(output: streams.LineWriter, models: Sequence[tuple[Rule, PhraseCounts]]) -> None:
@@ -144,7 +145,7 @@ def _read_section(path: str, rows: list[Row]) -> tuple[Rule, PhraseCounts]:
 def _read_header(settings: JsonObject, path: str, number: int) -> tuple[Rule, int, int]:
     """Rule, words and entries. Raises DataError."""
 
-    def value(name: str, *kinds: type) -> Any:
+    def value(name: str, *kinds: type[_T]) -> _T:
         setting = settings.get(name)
         if not isinstance(setting, kinds) or isinstance(setting, bool):
             raise DataError(

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nlptools.errors import OutputError, UsageError
@@ -17,6 +17,7 @@ from nlptools.files.streams import LineBlock
 texts = st.lists(st.lists(st.text("ab\r\x0b\u2028 ", max_size=3), max_size=7), min_size=1, max_size=3)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # on a busy machine
 @given(texts, st.integers(1, 9), st.booleans(), st.sampled_from([3, 1 << 20]))
 def test_the_shares_are_all_lines_once_and_in_order(files: list[list[str]], number: int, end: bool, size: int) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
