@@ -36,7 +36,7 @@ try 'nlptools predict sst2 --text "a gripping , funny film" --text "dull and far
 # label a file
 try 'nlptools predict sst2 $D/sst2/dev.tsv | cut -f 1 > predicted.txt'
 # precision and recall of each label, and the confusion matrix
-try 'cut -f 2 $D/sst2/dev.tsv > gold.txt; nlptools evaluate -m accuracy --report -r gold.txt predicted.txt'
+try 'cut -f 2 $D/sst2/dev.tsv > gold.txt; nlptools evaluate -m accuracy --to report -r gold.txt predicted.txt'
 # the same from a spreadsheet
 try '(echo review,stars; head -n 2000 $D/sst2/train.tsv | tr -d \" | awk -F"\t" "{ print \"\\\"\" \$1 \"\\\",\" \$2 }") > reviews.csv
     nlptools finetune --task classify --scratch bag --text-column review --label-column stars -o reviews reviews.csv'
@@ -73,7 +73,7 @@ try 'nlptools eval-vectors vectors.bin --pairs $D/wordsim/wordsim353.tsv --analo
 # a map to click through
 try 'nlptools project vectors.bin -n 500 -o map.html'
 # how similar are the sentences of a pair?
-try 'tail -n +2 $D/sick/SICK_trial.txt | cut -f 2,3 | nlptools embed vectors.bin -t words --lowercase --pairs > cosines.txt'
+try 'tail -n +2 $D/sick/SICK_trial.txt | cut -f 2,3 | nlptools embed vectors.bin -t words --lowercase --similarity > cosines.txt'
 # do the cosines rank the pairs as people do?
 try 'tail -n +2 $D/sick/SICK_trial.txt | cut -f 4 > people.txt; nlptools evaluate -m spearman -r people.txt cosines.txt'
 
