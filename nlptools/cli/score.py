@@ -53,7 +53,6 @@ def command(
 
     from nlptools.corpora import text_lines
     from nlptools.files import streams
-    from nlptools.formats import stimuli
     from nlptools.inference import mixture_directory, uses
     from nlptools.inference.loading import load
 
@@ -83,6 +82,8 @@ def command(
             return
         size = 1 if lines.line_buffered else 1024
         if score.text_column is not None:
+            from nlptools.formats import stimuli
+
             for window in stimuli.read(names, score.text_column, size, common.encoding_errors):
                 out.write_lines(_table(loaded, window, score))
         else:

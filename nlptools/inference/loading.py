@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from nlptools.configs import Compute
 from nlptools.configs.embed import Embed, EmbedWords
-from nlptools.configs.finetuning import Files, Predict
 from nlptools.configs.generation import Generate
 from nlptools.configs.scoring import Score, mixture_weights
 from nlptools.errors import BundleError, UsageError, display
@@ -23,9 +22,12 @@ from nlptools.models import registry
 if TYPE_CHECKING:
     from typing_extensions import TypedDict, Unpack
 
+    from nlptools.configs.finetuning import Files, Predict
     from nlptools.inference.language_model import TextLanguageModel
     from nlptools.inference.translation import Translator
     from nlptools.models.language.transformer_xl import TransformerXL
+
+    Settings = Score | Generate | Embed | Predict
 
     class Where(TypedDict, total=False):
         """Where and how `load` reads and computes."""
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
 
 
 U = TypeVar("U")
-Settings = Score | Generate | Embed | Predict
 
 
 @dataclass(frozen=True)
@@ -147,9 +148,11 @@ def use_of(settings: Settings | None, several: bool = False) -> Use[Any] | None:
             return uses.SCORE
         case Embed():
             return uses.EMBED
-        case Predict():
-            return uses.PREDICT
-    return uses.GENERATE if settings is not None or several else None
+        case Generate():
+            return uses.GENERATE
+        case None:
+            return uses.GENERATE if several else None
+    return uses.PREDICT
 
 
 @overload

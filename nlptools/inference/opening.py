@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Generic
 from nlptools import bundle, messages
 from nlptools.configs import Compute
 from nlptools.configs.embed import EmbedWords
-from nlptools.configs.finetuning import Files
 from nlptools.configs.vectors import FOREIGN, SUFFIXES
 from nlptools.errors import display
 from nlptools.files import compression, hub_cache
@@ -19,6 +18,7 @@ from nlptools.inference import arpa_bundle
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
+    from nlptools.configs.finetuning import Files
     from nlptools.inference.embedding.sentence_steps import SentenceSteps
     from nlptools.models.contract import LanguageModel
 

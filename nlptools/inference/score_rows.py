@@ -6,12 +6,15 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from nlptools.configs.scoring import Score
 from nlptools.files.line_records import escape
-from nlptools.formats.stimuli import Stimuli
 from nlptools.inference.line_score import LineScore, Total
 from nlptools.inference.words import WordScore
+
+if TYPE_CHECKING:
+    from nlptools.formats.stimuli import Stimuli
 
 
 def total_lines(totals: Sequence[Total], columns: Sequence[str], settings: Score) -> Iterator[str]:
