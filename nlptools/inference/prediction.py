@@ -20,7 +20,7 @@ from nlptools.files.line_records import escape, unescape
 from nlptools.files.prefetch import one_ahead
 from nlptools.inference.opening import Asked, Opened
 from nlptools.models.contract import EncoderDecoder
-from nlptools.models.tasks.heads import ReadsRows, TaskHeads
+from nlptools.models.tasks.heads import TaskHeads
 from nlptools.models.tasks.text_classifiers import TextClassifier
 from nlptools.models.tasks.word_tagger import WordTagger
 from nlptools.tasks import outputs
@@ -56,7 +56,7 @@ class Predictor:
                 raise BundleError(f"{display(str(loaded.path))}: config.json: max_length is {saved}")
             self.encoding = tasks.encoding(loaded, settings.max_length or saved, backend.threads)
             self.which = tasks.seen_layers(loaded)
-        self.model: ReadsRows = self.backend.for_inference(loaded.model)
+        self.model: TaskHeads = self.backend.for_inference(loaded.model)
         self.cut = 0  # examples so far that lost tokens
         self.layout = "text"  # of `lines`, known with the first ones
 
