@@ -20,6 +20,7 @@ from conftest import ROOT, environment
 from nlptools.cli import COMMANDS
 from nlptools.cli.command import Command
 from nlptools.cli.manual.command_pages import markdown
+from nlptools.cli.manual.completions import root
 
 README = ROOT / "README.md"
 GUIDES = sorted((ROOT / "nlptools/cli/manual/guides").glob("*.md"))
@@ -95,9 +96,9 @@ def command(name: str) -> Command:
 
 def options(name: str) -> set[str]:
     shown = {"--help", "-h"}
-    for parameter in command(name).params:
-        if isinstance(parameter, click.Option):
-            shown |= {*parameter.opts, *parameter.secondary_opts}
+    found = command(name)
+    for option in found.every_option(click.Context(found, info_name=name, parent=root())):
+        shown |= {*option.opts, *option.secondary_opts}
     return shown
 
 

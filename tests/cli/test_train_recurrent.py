@@ -87,4 +87,4 @@ def test_a_vocabulary_in_another_order_is_worth_a_warning(call: Run, text: Path)
     lines = (text / "vocab.tsv").read_text().splitlines(keepends=True)
     (text / "vocab.tsv").write_text("".join([*lines[:2], *reversed(lines[2:])]))
     done = train(call, *ADAPTIVE, "--steps", 1, "-o", "lm")
-    assert done.code == 0 and "the vocabulary is not in the order of frequency" in done.err
+    assert done.code == 0 and "the vocabulary is not sorted by frequency" in done.err
