@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_models import LANGUAGE_MODELS
+from tiny_models import LANGUAGE_MODELS, tiny
 
 from nlptools import bundle
 from nlptools.configs.ppo import PPOTraining, TrainPPO
 from nlptools.errors import UsageError
 from nlptools.models import registry
+from nlptools.models.tasks.with_heads import WithHeads
 from nlptools.training.preferences.ppo import train_ppo
 from tests.running import rows
 from tests.tasks.classify.test_task import predicted
@@ -73,3 +74,19 @@ def test_names_with_heads() -> None:
     assert registry.find("gpt-tasks") == registry.find("transformer-tasks")
     assert registry.with_heads("lstm") == "lstm-tasks" and registry.with_heads("ngram") is None
     assert not registry.names_heads({"no": "name"})
+
+
+def test_directories_with_earlier_names_open(tmp_path: Path) -> None:
+    base, model = (
+        bundle.load(words_bundle(tmp_path / "base")),
+        WithHeads(tiny("transformer", vocab_size=50), ("choice",)),
+    )
+    ids = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), 1)
+    save = {"arch": "transformer-tasks", "training": {}, "more": ids}
+    (tmp_path / "out").mkdir()
+    bundle.save_encoder(tmp_path / "out", model, model.state_dict(), base.tokenizer, **save)  # type: ignore[arg-type]
+    config = tmp_path / "out" / "config.json"
+    config.write_text(config.read_text().replace("transformer-tasks", "gpt-tasks"))
+    (tmp_path / "out" / "manifest.json").unlink()
+    opened = bundle.load(tmp_path / "out")
+    assert (opened.arch, opened.heads) == ("transformer-tasks", ("choice",))
