@@ -17,7 +17,6 @@ from nlptools.compute.kernels.dropout import dropout
 from nlptools.compute.kernels.linear import PackedWeight
 from nlptools.compute.kernels.projected_lstm import Limits, projected_layers
 from nlptools.compute.kernels.recurrent import GATES, layer, native_is_faster, native_layer
-from nlptools.compute.kernels.shared_matrix import SharedMatrix
 from nlptools.layers.linear import Linear, Packable
 
 
@@ -145,22 +144,6 @@ def side_by_side(
     return outputs, [out[-1] if len(out) else h for out, h in zip(outputs, before, strict=True)], cell
 
 
-class Step:
-    """A `Linear` in a loop: a `SharedMatrix` in training; in inference it uses its packed copy."""
-
-    def __init__(self, linear: Linear) -> None:
-        self.linear = linear
-        training = torch.is_grad_enabled() and linear.weight.requires_grad
-        self.shared = SharedMatrix(linear.weight.t()) if training else None
-
-    def __call__(self, x: Tensor, base: Tensor | None = None) -> Tensor:
-        """(B, F) -> (B, G), plus `base`, which is for linear maps without a bias."""
-        if self.shared is not None:
-            return self.shared(x, self.linear.bias if base is None else base)
-        out = self.linear(x)
-        return out if base is None else out + base
-
-
 def lstm(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
     """Gates (B, 4 D) before activation, in the order input, forget, candidate, output; cell (B, D) -> hidden, cell."""
     i, f, g, o = gates.chunk(4, 1)
@@ -194,9 +177,7 @@ class CellSteps:
     """A `Cell` in a loop."""
 
     def __init__(self, cell: Cell) -> None:
-        self.kind = cell.kind
-        self.fed = None if cell.fed is None else Step(cell.fed)
-        self.hidden = Step(cell.hidden)
+        self.kind, self.fed, self.hidden = cell.kind, cell.fed, cell.hidden
 
     def __call__(self, base: Tensor | None, fed: Tensor | None, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
         """One step -> the next hidden state and cell (B, D).
@@ -206,8 +187,10 @@ class CellSteps:
             fed: (B, F) input, if any.
             hidden, cell: (B, D) of the last step; a GRU has no cell and returns the one it was given.
         """
-        gates = base if self.fed is None or fed is None else self.fed(fed, base)
+        gates = base
+        if self.fed is not None and fed is not None:
+            gates = self.fed(fed) if base is None else base + self.fed(fed)
         assert gates is not None
         if self.kind == "lstm":
-            return lstm(self.hidden(hidden, gates), cell)
+            return lstm(gates + self.hidden(hidden), cell)
         return gru(gates, self.hidden(hidden), hidden), cell

@@ -12,9 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from nlptools.compute.kernels.additive_scores import AdditiveScores
-from nlptools.compute.kernels.shared_matrix import SharedMatrix
 from nlptools.layers.linear import Linear
-from nlptools.layers.recurrent import Step
 
 
 class SourceAttention(nn.Module):
@@ -31,22 +29,21 @@ class AttentionSteps:
     """Attention to one batch of sources in a loop: `source` (B, S, C), `keys` (B, S, A), `mask` (B, S) or None."""
 
     def __init__(self, module: SourceAttention, source: Tensor, keys: Tensor, mask: Tensor | None) -> None:
-        self.query = None if module.query is None else Step(module.query)
+        self.query = module.query
         self.energy = None if module.energy is None else AdditiveScores(keys, module.energy)
-        self.keys = SharedMatrix(keys.transpose(1, 2)) if self.energy is None else None
-        self.source = SharedMatrix(source)
+        self.keys_BAS, self.source = keys.transpose(1, 2), source
         self.padding = None if mask is None else ~mask[:, None]  # (B, 1, S)
 
     def __call__(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """(B * N, D), the rows of a source together -> contexts (B * N, C), and weights (B * N, S) that sum to 1, in float32
         at least.
         """
-        B = self.source.matrix.shape[0]
+        B = self.source.shape[0]
         if self.query is not None:
             hidden = self.query(hidden)
         queries_BNA = hidden.view(B, -1, hidden.shape[-1])
-        scores_BNS: Tensor = self.energy(queries_BNA) if self.energy is not None else self.keys(queries_BNA)  # type: ignore[misc]
+        scores_BNS = queries_BNA @ self.keys_BAS if self.energy is None else self.energy(queries_BNA)
         if self.padding is not None:
             scores_BNS = scores_BNS.masked_fill(self.padding, -torch.inf)
         weights_BNS = scores_BNS.softmax(-1, dtype=torch.promote_types(scores_BNS.dtype, torch.float32))
-        return self.source(weights_BNS.to(scores_BNS.dtype)).flatten(0, 1), weights_BNS.flatten(0, 1)
+        return (weights_BNS.to(scores_BNS.dtype) @ self.source).flatten(0, 1), weights_BNS.flatten(0, 1)

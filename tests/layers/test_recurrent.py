@@ -7,26 +7,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nlptools.layers.linear import Linear
-from nlptools.layers.recurrent import Cell, CellSteps, Step, gru, lstm
+from nlptools.layers.recurrent import Cell, CellSteps, gru, lstm
 from nlptools.layers.source_attention import AttentionSteps, SourceAttention
 
 
 def tensor(*shape: int, seed: int = 0) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(*shape, dtype=torch.float64, generator=generator).requires_grad_()
-
-
-def test_a_step_is_the_same_with_gradients_without_and_packed() -> None:
-    x, base = torch.randn(20, 5), torch.randn(20, 24)
-    for bias, given in ((True, None), (False, base), (False, None)):
-        linear = Linear(5, 24, bias=bias)
-        expected = x @ linear.weight.t() + (linear.bias if bias else 0) + (0 if given is None else given)
-        assert torch.allclose(Step(linear)(x, given), expected, atol=1e-6)
-        with torch.no_grad():
-            assert torch.allclose(Step(linear)(x, given), expected, atol=1e-6)
-        linear.requires_grad_(False)
-        assert torch.allclose(Step(linear)(x, given), expected, atol=1e-5)
 
 
 def test_an_lstm_is_that_of_pytorch() -> None:

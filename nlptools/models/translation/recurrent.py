@@ -27,7 +27,7 @@ from nlptools.layers.cache import all_in_order
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import Linear
 from nlptools.layers.output import Projection
-from nlptools.layers.recurrent import Cell, CellSteps, Step
+from nlptools.layers.recurrent import Cell, CellSteps
 from nlptools.layers.source_attention import AttentionSteps, SourceAttention
 from nlptools.models.translation.vocabularies import Vocabularies, common_sizes
 
@@ -257,7 +257,7 @@ class _Loop:
         self.additive, self.feeding = model.additive, model.feeds
         self.dropout = model.dropout
         self.cells = [CellSteps(cell) for cell in model.cells]  # type: ignore[arg-type]
-        self.combined = Step(model.combined) if model.combined is not None and self.feeding else None
+        self.combined = model.combined if self.feeding else None
         self.hidden, self.cell, self.feed = list(state.hidden), list(state.cell), state.feed
         self.tops: list[Tensor] = []
         self.contexts: list[Tensor] = []  # of each position; empty when attention can wait for all of them
