@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -19,6 +21,11 @@ if TYPE_CHECKING:
     from nlptools.inference.uses import Embeds
     from nlptools.vectors.nearest import NearestWords
     from nlptools.vectors.table import Vectors
+
+_NUMBERS = {
+    "euclidean": "the numbers are Euclidean distances, the smallest first",
+    "dot": "the numbers are dot products",
+}
 
 
 @make_command(
@@ -44,6 +51,8 @@ def command(vectors: str, inputs: tuple[str, ...], neighbors: Neighbors, lines: 
         raise UsageError("VECTORS and the queries cannot both come from standard input")
     names = streams.check_inputs(inputs, [] if neighbors.corpus is None else [neighbors.corpus])
     layout = {"tsv": "table"}.get(neighbors.to, neighbors.to)
+    if neighbors.metric != "cosine":
+        messages.note(_NUMBERS[neighbors.metric])
     read, answered, missing = 0, 0, 0
     with contextlib.ExitStack() as stack:
         table, embedder = _opened(vectors, neighbors, common.encoding_errors, stack)
@@ -57,7 +66,8 @@ def command(vectors: str, inputs: tuple[str, ...], neighbors: Neighbors, lines: 
             if neighbors.to == "tsv":
                 out.write_lines(_rows(table, answers, read))
             else:
-                show = _json if neighbors.to == "jsonl" else _fields
+                more = {} if neighbors.metric == "cosine" else {"metric": neighbors.metric}
+                show = partial(_json, more=more) if neighbors.to == "jsonl" else _fields
                 out.write_lines([show(query, answer) for query, answer in answers])
             read += len(answers)
     if embedder is not None:
@@ -119,10 +129,17 @@ def _answers(
         else:
             numbers = [block.start + number for number in filled]
             queries, rows = _embedded(queries, block.path, numbers, table.dimensions)
-        nearest = nearest_to(table, rows, settings.neighbors, restrict=settings.restrict)
+        nearest = nearest_to(table, rows, settings.neighbors, metric=settings.metric, restrict=settings.restrict)
         answers = [NearestWords(words) for words in nearest]
     else:
-        answers = neighbors(table, queries, settings.neighbors, method=settings.method, restrict=settings.restrict)
+        answers = neighbors(
+            table,
+            queries,
+            settings.neighbors,
+            method=settings.method,
+            metric=settings.metric,
+            restrict=settings.restrict,
+        )
     for number, query, answer in zip(filled, queries, answers, strict=True):
         result[number] = query, answer
     return result
@@ -162,10 +179,10 @@ def _rows(table: Vectors, answers: list[tuple[str, NearestWords | None]], before
     ]
 
 
-def _json(query: str, answer: NearestWords | None) -> str:
+def _json(query: str, answer: NearestWords | None, more: Mapping[str, str]) -> str:
     import json
 
-    record: dict[str, object] = {"query": query, "neighbors": []}
+    record: dict[str, object] = {"query": query, **more, "neighbors": []}
     if answer is not None:
         record["neighbors"] = [[word, round(score, 6)] for word, score in answer.neighbors or []]
         if answer.unknown:

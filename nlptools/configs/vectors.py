@@ -115,6 +115,12 @@ class Neighbors:
         choices=("add", "mul"),
         excludes=("model", "corpus", "embedded"),
     )
+    metric: str = option(
+        "cosine",
+        "Comparison of vectors: their cosine, Euclidean distance (the smallest first), or dot product.",
+        choices=("cosine", "euclidean", "dot"),
+        excludes=("method mul",),
+    )
     restrict: int = option(
         0, "Only the first N words, the most frequent in most files, can be neighbors; 0: all.", low=0, metavar="N"
     )

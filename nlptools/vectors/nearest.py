@@ -1,13 +1,14 @@
-"""Nearest words by cosine, and analogies, for many queries at once.
+"""Nearest words and analogies, for many queries at once: by cosine, Euclidean distance or dot product.
 
-Rows are read a block at a time, scaled to length 1 and multiplied with all queries in one matrix product. The scores of a
-block fit in the cache, where one comparison finds those above the k-th best so far; these candidates are sorted now and
-then. Memory does not grow with the vocabulary. Lengths of rows are computed in the first pass and kept. The scores of the
-final candidates are computed again in float64, so that an answer does not depend on the other queries.
+Rows are read a block at a time and compared with all queries in one matrix product; for cosines they are scaled to length 1.
+The scores of a block fit in the cache, where one comparison finds those above the k-th best so far; these candidates are
+sorted now and then. Memory does not grow with the vocabulary. Lengths of rows are computed in the first pass and kept. The
+scores of the final candidates are computed again in float64, so that an answer does not depend on the other queries.
 
 Expressions: `add` is 3CosAdd (Mikolov et al. 2013: add and subtract the unit vectors of the words, rank by cosine), `mul`
 is 3CosMul (Levy and Goldberg 2014: the product of the similarities to the added words, divided by the product of those to
-the subtracted words; cosines are shifted to 0..1 first). The words of a query are never among its answers.
+the subtracted words; cosines are shifted to 0..1 first). Other metrics than the cosine add and subtract the vectors with
+their lengths. The words of a query are never among its answers.
 
 Shapes: Q queries, W words of queries, V words of the table, D dimensions, B rows of a block, N candidates.
 """
@@ -15,18 +16,16 @@ Shapes: Q queries, W words of queries, V words of the table, D dimensions, B row
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nlptools.arrays import Doubles, Floats, Longs
 from nlptools.errors import UsageError
-from nlptools.vectors import checks
+from nlptools.vectors.comparisons import COSINE, METRICS, Metric, SearchTable
 from nlptools.vectors.expression import Expression, parse
-from nlptools.vectors.rows import VectorRows, scaled, unit
-from nlptools.vectors.subwords import Subwords
-from nlptools.vectors.words import WordList
+from nlptools.vectors.rows import scaled, unit
 
 EPSILON = 0.001  # of Levy and Goldberg, added to the denominator of 3CosMul
 METHODS = ("add", "mul")
@@ -39,27 +38,8 @@ WAITING = 512  # candidates that may wait to be sorted
 AGAIN = 1 << 20  # numbers of rows that are scored again at a time
 
 
-class SearchTable(Protocol):
-    """The part of `nlptools.vectors.table.Vectors` that a search uses."""
-
-    words: WordList
-    rows: VectorRows
-    subwords: Subwords | None
-    path: str
-    factors: Floats | None
-
-    def __len__(self) -> int: ...
-    @property
-    def dimensions(self) -> int: ...
-    def vector(self, word: str) -> Floats | None: ...
-    def take(self, places: Sequence[int]) -> Floats: ...
-    def blocks(
-        self, end: int | None = None, *, check: bool = True, most: int = 16384
-    ) -> Iterator[tuple[int, Floats]]: ...
-
-
 class Neighbor(NamedTuple):
-    """A word and its score: a cosine, or the quotient of 3CosMul."""
+    """A word and its score: a cosine, distance or dot product, or the quotient of 3CosMul."""
 
     word: str
     score: float
@@ -78,6 +58,7 @@ def neighbors(
     k: int = 10,
     *,
     method: str = "add",
+    metric: str = "cosine",
     restrict: int = 0,
     epsilon: float = EPSILON,
 ) -> list[NearestWords]:
@@ -86,6 +67,7 @@ def neighbors(
     Args:
         queries: words, or expressions such as `king - man + woman`; see `nlptools.vectors.expression`.
         method: how an expression is scored, "add" or "mul".
+        metric: "cosine", "euclidean" or "dot"; "mul" takes the first only.
         restrict: only the first `restrict` words may be answers; 0: all.
         epsilon: added to the denominator of 3CosMul.
 
@@ -93,15 +75,18 @@ def neighbors(
         one answer per query, in order, with fewer than `k` neighbors only if there are fewer words.
 
     Raises:
-        UsageError: `k` below 1, or no such method.
+        UsageError: `k` below 1, or no such method or metric.
         BundleError: a vector is not finite, or the file is damaged in a part that was not read before.
     """
     if method not in METHODS:
         raise UsageError(f"method={method!r}: expected add or mul")
+    compared = _metric(metric)
+    if method == "mul" and compared != COSINE:
+        raise UsageError(f"metric={metric!r}: 3CosMul is of cosines")
     answers = [NearestWords(None)] * len(queries)
     last, size = _limits(vectors, k, restrict)
     for start in range(0, len(queries), size):
-        known = _Known(vectors, queries[start : start + size])
+        known = _Known(vectors, queries[start : start + size], compared.unit)
         answerable: dict[int, Expression] = {}  # by the place of the answer
         for place, expression in enumerate(known.expressions, start):
             unknown = tuple(dict.fromkeys(word for word in expression.words if word not in known.rows))
@@ -111,34 +96,46 @@ def neighbors(
                 answerable[place] = expression
         if answerable:
             batch = list(answerable.values())
-            terms = _Products(batch, known, epsilon) if method == "mul" else _Sums(_sums(batch, known))
+            terms = (
+                _Products(batch, known, epsilon) if method == "mul" else _Sums(_sums(batch, known, compared), compared)
+            )
             for place, best in zip(answerable, _search(vectors, batch, terms, k, last), strict=True):
                 answers[place] = NearestWords(best)
     return answers
 
 
-def nearest_to(vectors: SearchTable, rows: Floats, k: int = 10, *, restrict: int = 0) -> list[list[Neighbor]]:
-    """The `k` words nearest to each row by cosine.
+def nearest_to(
+    vectors: SearchTable, rows: Floats, k: int = 10, *, metric: str = "cosine", restrict: int = 0
+) -> list[list[Neighbor]]:
+    """The `k` words nearest to each row.
 
     Args:
         rows: float32 (Q, D); a row of zeros has the cosine 0 to all words.
+        metric: "cosine", "euclidean" or "dot".
         restrict: only the first `restrict` words may be answers; 0: all.
 
     Returns:
         the neighbors of each row, nearest first, without repeated words.
 
     Raises:
-        UsageError: `k` below 1, or vectors of another length.
+        UsageError: `k` below 1, no such metric, or vectors of another length.
         BundleError: see `neighbors`.
     """
     if rows.shape[1] != vectors.dimensions:
         raise UsageError(f"queries have {rows.shape[1]} dimensions, the vectors {vectors.dimensions}")
+    compared = _metric(metric)
     last, size = _limits(vectors, k, restrict)
     result: list[list[Neighbor]] = []
     for start in range(0, len(rows), size):
-        directions = unit(rows[start : start + size])
-        result += _search(vectors, [Expression(())] * len(directions), _Sums(directions), k, last)
+        directions = unit(rows[start : start + size]) if compared.unit else rows[start : start + size]
+        result += _search(vectors, [Expression(())] * len(directions), _Sums(directions, compared), k, last)
     return result
+
+
+def _metric(name: str) -> Metric:
+    if name not in METRICS:
+        raise UsageError(f"metric={name!r}: expected one of {', '.join(METRICS)}")
+    return METRICS[name]
 
 
 def _limits(vectors: SearchTable, k: int, restrict: int) -> tuple[int, int]:
@@ -150,15 +147,15 @@ def _limits(vectors: SearchTable, k: int, restrict: int) -> tuple[int, int]:
 
 
 class _Known:
-    """The parsed queries of a batch and the unit vectors of their words, looked up together.
+    """The parsed queries of a batch and the vectors of their words, looked up together.
 
     Attributes:
         expressions: one for each query.
-        rows: for each word with a vector, its row of `units`.
-        units: vectors of length 1, float32 (W, D).
+        rows: for each word with a vector, its row of `vectors`.
+        vectors: float32 (W, D), scaled to length 1 if the metric compares such.
     """
 
-    def __init__(self, vectors: SearchTable, queries: Sequence[str]) -> None:
+    def __init__(self, vectors: SearchTable, queries: Sequence[str], scale: bool) -> None:
         plain = [parse(line) for line in queries]
         names = {word for expression in plain for word in expression.words}
         places = vectors.words.find(names.union(queries))
@@ -175,7 +172,10 @@ class _Known:
             if vector is not None:
                 composed[word] = vector
         self.rows = {word: row for row, word in enumerate([*words, *composed])}
-        self.units = unit(np.stack([*rows, *composed.values()]) if self.rows else np.empty((0, vectors.dimensions)))
+        plain_rows = (
+            np.stack([*rows, *composed.values()]) if self.rows else np.empty((0, vectors.dimensions), np.float32)
+        )
+        self.vectors = unit(plain_rows) if scale else plain_rows
 
 
 def _search(
@@ -185,8 +185,8 @@ def _search(
     spare = max(len(query.words) for query in batch) + _SPARE
     best = Best(len(batch), min(k + spare, last))
     most = min(ROWS[1], max(ROWS[0], _SCORES // len(terms.directions)))
-    for start, cosines in _cosines(vectors, terms.directions, last, most):
-        best.add(terms.scores(cosines), start)
+    for start, scores_QB in terms.metric.blocks(vectors, terms.directions, last, most):
+        best.add(terms.scores(scores_QB), start)
     queries, _, places = best.result()
     scores = _again(vectors, terms, queries, places)
     order = np.lexsort((places, -scores, queries))
@@ -201,7 +201,7 @@ def _search(
             word = vectors.words[place]
             if word not in excluded:
                 kept.setdefault(word, score)
-        yield [Neighbor(word, score) for word, score in kept.items()]
+        yield [Neighbor(word, terms.metric.sign * score) for word, score in kept.items()]
 
 
 def _again(vectors: SearchTable, terms: _Sums | _Products, queries: Longs, places: Longs) -> Doubles:
@@ -210,39 +210,44 @@ def _again(vectors: SearchTable, terms: _Sums | _Products, queries: Longs, place
     size = max(1, AGAIN // vectors.dimensions)
     for start in range(0, len(places), size):
         part = slice(start, start + size)
-        rows = scaled(vectors.rows.take(places[part].tolist()).astype(np.float64))
+        rows = vectors.rows.take(places[part].tolist()).astype(np.float64)
+        if terms.metric.unit:
+            rows = scaled(rows)
         scores[part] = terms.exact(rows, queries[part])
     return scores
 
 
 class _Sums:
-    """Scores of 3CosAdd: one direction per query."""
+    """Scores of sums, for cosines 3CosAdd: one direction per query."""
 
-    def __init__(self, directions: Floats) -> None:
-        self.directions = directions  # of length 1, (Q, D)
+    def __init__(self, directions: Floats, metric: Metric) -> None:
+        self.directions = directions  # (Q, D), of length 1 if the metric compares such
+        self.metric = metric
 
-    def scores(self, cosines: Floats) -> Floats:
-        """Scores (Q, B) of cosines with the directions (Q, B)."""
-        return cosines
+    def scores(self, scores: Floats) -> Floats:
+        """Scores (Q, B) of the scores of the directions (Q, B)."""
+        return scores
 
     def exact(self, rows: Doubles, queries: Longs) -> Doubles:
-        """Scores (N,), float64, of unit rows (N, D), row i for the query queries[i]."""
-        return np.asarray(np.einsum("ij,ij->i", rows, self.directions[queries], dtype=np.float64))
+        """Scores (N,), float64, of rows (N, D), row i for the query queries[i]."""
+        return self.metric.exact(rows, self.directions[queries])
 
 
-def _sums(batch: Sequence[Expression], known: _Known) -> Floats:
-    """The sum of each query at length 1, (Q, D)."""
-    sums = np.zeros((len(batch), known.units.shape[1]), np.float64)
+def _sums(batch: Sequence[Expression], known: _Known, metric: Metric) -> Floats:
+    """The sum of each query, at length 1 if the metric compares such, (Q, D)."""
+    sums = np.zeros((len(batch), known.vectors.shape[1]), np.float64)
     for queries, rows, positive in _slots(batch, known):
-        sums[queries] += known.units[rows] if positive else -known.units[rows]
-    return unit(sums)
+        sums[queries] += known.vectors[rows] if positive else -known.vectors[rows]
+    return unit(sums) if metric.unit else sums.astype(np.float32)
 
 
 class _Products:
     """Scores of 3CosMul: one direction per word of the queries, and products of the similarities to them."""
 
+    metric = COSINE
+
     def __init__(self, batch: Sequence[Expression], known: _Known, epsilon: float) -> None:
-        self.directions = known.units
+        self.directions = known.vectors
         self.epsilon = epsilon
         self.queries = len(batch)
         self.slots = list(_slots(batch, known))
@@ -277,7 +282,7 @@ class _Products:
 
 
 def _slots(batch: Sequence[Expression], known: _Known) -> Iterator[tuple[Longs, Longs, bool]]:
-    """The words of expressions, position by position: (queries with such a word, its row of `units`, whether it is added)."""
+    """The words of expressions, position by position: (queries with such a word, its row in `known`, whether it is added)."""
     for positive in (True, False):
         sides = [query.positive if positive else query.negative for query in batch]
         for slot in range(max(map(len, sides))):
@@ -335,37 +340,3 @@ class Best:
             return np.empty(0, np.int64), np.empty(0, np.float32), np.empty(0, np.int64)
         self._merge()
         return self._candidates[0]
-
-
-def _cosines(vectors: SearchTable, directions: Floats, last: int, most: int) -> Iterator[tuple[int, Floats]]:
-    """(first row, cosines (W, B) of directions with rows), in blocks of up to `most` rows; the buffer is reused."""
-    products = np.empty((len(directions), min(most, last)), np.float32)
-    units = np.empty((min(most, last), vectors.dimensions), np.float32)
-    for start, rows, factors in _factors(vectors, last, most):
-        if len(rows) != products.shape[1]:  # the last block
-            products = np.empty((len(directions), len(rows)), np.float32)
-        if len(directions) < vectors.dimensions:
-            np.matmul(directions, rows.T, out=products)
-            products *= factors
-        else:
-            np.matmul(directions, np.multiply(rows, factors[:, None], out=units[: len(rows)]).T, out=products)
-        yield start, products
-
-
-def _factors(vectors: SearchTable, last: int, most: int) -> Iterator[tuple[int, Floats, Floats]]:
-    """(first row, rows, factors that scale them to length 1), in blocks. Factors are computed once; 0 for rows of zeros."""
-    known = vectors.factors is not None and len(vectors.factors) >= last
-    factors = vectors.factors if known and vectors.factors is not None else np.empty(last, np.float32)
-    for start, rows in vectors.blocks(last, check=False, most=most):
-        here = factors[start : start + len(rows)]
-        if not known:
-            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                squares = np.einsum("ij,ij->i", rows, rows)
-                np.divide(np.float32(1), np.sqrt(squares), out=here)
-            if not np.isfinite(squares).all():
-                checks.check_finite(rows, start, vectors.path)
-                checks.refuse(vectors.path, f"a vector among words {start + 1:,} to {start + len(rows):,} is too long")
-            here[squares == 0] = 0
-        yield start, rows, here
-    if not known:
-        vectors.factors = factors

@@ -109,13 +109,15 @@ class Vectors:
             yield start, rows
 
     def nearest(
-        self, queries: Sequence[str], k: int = 10, *, method: str = "add", restrict: int = 0
+        self, queries: Sequence[str], k: int = 10, *, method: str = "add", metric: str = "cosine", restrict: int = 0
     ) -> list[list[Neighbor] | None]:
         """The `k` nearest words of each query, which is a word or an expression such as `king - man + woman`.
 
         See `nlptools.vectors.nearest.neighbors`. The answer to a query with an unknown word is None.
         """
-        return [answer.neighbors for answer in neighbors(self, queries, k, method=method, restrict=restrict)]
+        return [
+            answer.neighbors for answer in neighbors(self, queries, k, method=method, metric=metric, restrict=restrict)
+        ]
 
 
 def named_rows(array: Array, path: str, lines: str | None = None, errors: str = "strict") -> Vectors:

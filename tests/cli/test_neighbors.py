@@ -41,6 +41,16 @@ def test_json(call: Run, table: Path) -> None:
     assert unknown == {"query": "zz + king - zz", "neighbors": [], "unknown": ["zz"]}
 
 
+def test_distances_and_dot_products(call: Run, table: Path) -> None:
+    done = call("neighbors", table, "-k", 2, "--metric", "euclidean", stdin="man\n")
+    assert done.lines == ["man\tking\t1.2806\twoman\t2.0000"] and "distances, the smallest first" in done.err
+    done = call("neighbors", table, "-k", 2, "--metric", "dot", "--to", "jsonl", stdin="man\n")
+    neighbors = [["na\u00efve", 9.9], ["king", 1.09]]
+    assert json.loads(done.out) == {"query": "man", "metric": "dot", "neighbors": neighbors}
+    done = call("neighbors", table, "--metric", "dot", "--method", "mul", stdin="man\n")
+    assert done.code == 2 and "--method" in done.err
+
+
 def test_options_reach_the_search(call: Run, table: Path) -> None:
     done = call("neighbors", table, "-k", 9, "--restrict", 3, stdin="na\u00efve\n")
     assert sorted(done.lines[0].split("\t")[1::2]) == ["king", "man", "queen"]

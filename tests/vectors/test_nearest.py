@@ -112,6 +112,29 @@ def test_restrict_limits_answers_and_not_questions():
     assert names(again) == names(made.nearest(["w399"], 399)[0][:3])
 
 
+def test_distances_and_dot_products_by_definition(monkeypatch):
+    from nlptools.vectors import nearest
+
+    monkeypatch.setattr(nearest, "ROWS", (50, 50))
+    rows = 1000 + np.random.default_rng(1).standard_normal((300, 6), dtype=np.float32)  # far from 0, near each other
+    made = Vectors([f"w{i}" for i in range(300)], rows)
+    exact = rows.astype(np.float64)
+    queries = {"w3": exact[3], "w3 - w5 + w8": exact[3] - exact[5] + exact[8]}
+    for metric, scores in (
+        ("euclidean", lambda query: np.linalg.norm(exact - query, axis=1)),
+        ("dot", lambda query: -(exact @ query)),
+    ):
+        found = made.nearest(list(queries), 9, metric=metric)
+        for (line, query), answer in zip(queries.items(), found, strict=True):
+            used = {int(word[1:]) for word in line.split() if word[0] == "w"}
+            expected = scores(query)
+            order = [n for n in np.argsort(expected) if n not in used][:9]
+            assert names(answer) == [f"w{n}" for n in order], (metric, line)
+            assert [abs(s) for _, s in answer] == pytest.approx(np.abs(expected[order]), rel=1e-6)
+        [by_row] = nearest_to(made, rows[3:4], 10, metric=metric)
+        assert names(by_row) == [f"w{n}" for n in np.argsort(scores(exact[3]))[:10]]
+
+
 def test_unknown_words_zero_vectors_and_repeated_words():
     made = Vectors(["a", "zero", "b", "a", "b"], np.array([[1, 0], [0, 0], [1, 1], [0, 1], [0, 1]], np.float32))
     found = neighbors(made, ["a", "x", "a - y + y", "zero"], 9)
@@ -124,7 +147,7 @@ def test_unknown_words_zero_vectors_and_repeated_words():
 
 
 def test_bad_arguments():
-    for bad in ({"k": 0}, {"restrict": -1}, {"method": "max"}):
+    for bad in ({"k": 0}, {"restrict": -1}, {"method": "max"}, {"metric": "l1"}, {"method": "mul", "metric": "dot"}):
         with pytest.raises(UsageError):
             table().nearest(["w1"], **bad)
     with pytest.raises(BundleError, match="words"):
