@@ -17,7 +17,7 @@ from nlptools.corpora.parallel import ParallelCorpus
 from nlptools.corpora.segmentations import Sentences
 from nlptools.errors import UsageError
 
-_POOL = 1 << 17  # pairs sorted together: few enough that the batches differ from epoch to epoch
+POOL = 1 << 17  # pairs sorted together: few enough that the batches differ from epoch to epoch
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def _sorted(source: np.ndarray, target: np.ndarray, random: np.random.Generator)
     """
     pairs = len(source)
     order = random.permutation(pairs)
-    pools = max(1, round(pairs / _POOL))
+    pools = max(1, round(pairs / POOL))
     source, target = source[order], target[order]
     width, height = int(source.max()) + 1, int(target.max()) + 1
     key = target * width + np.where(target % 2, width - 1 - source, source)

@@ -34,7 +34,7 @@ from nlptools.text.tokenizer import Tokenizer
 MOST = 64  # alternatives of a word; also the draws of a BPE model that they come from
 _LEAST = 1e-9  # least probability of an alternative; a draw has about as many digits after the number of the word
 _SPACE = "\u2581"
-_WORDS_AT_A_TIME = 1 << 20  # words drawn together, which bounds the memory of a draw
+WORDS_AT_A_TIME = 1 << 20  # words drawn together, which bounds the memory of a draw
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Segmentations:
             longest: a sentence with more tokens than this gets its best segmentation; 0: no limit.
         """
         ids, lengths = [], []
-        for a, b in _runs(offsets, _WORDS_AT_A_TIME):
+        for a, b in _runs(offsets, WORDS_AT_A_TIME):
             chosen = words[offsets[a] : offsets[b]].astype(np.int64)
             points = chosen + random.random(len(chosen))
             # the sum may round up to the next word

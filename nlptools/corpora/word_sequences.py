@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from multiprocessing.context import ForkProcess
 
 LONGEST = 1000  # words of a sequence
-_CHUNK = 1 << 17  # bytes; their words fit the cache
+CHUNK = 1 << 17  # bytes; their words fit the cache
 _WORDS = 1 << 22  # ids handled at a time
 _END = 0  # provisional id of the end of a line
 
@@ -126,7 +126,7 @@ def _chunks(inputs: Sequence[str], errors: str, read: Callable[[bytes], None]) -
                 f"{display(name)}: expected lines of tokens, the name says {layout}", hint=f"nlptools tokenize {name} |"
             )
         number, held = 1, b""
-        for chunk in streams.line_chunks(name, _CHUNK, (b"\n", b" ")):
+        for chunk in streams.line_chunks(name, CHUNK, (b"\n", b" ")):
             if number == 1:
                 chunk = chunk.removeprefix(streams.BOM)
             try:
@@ -154,17 +154,19 @@ class _Places:
     slot, in a fifth of the time of a dictionary. All other words are looked up in a dictionary.
     """
 
-    _SHORT, _BITS = 16, 17  # short words have fewer bytes; the table has 2^17 slots
+    _SHORT = 16  # short words have fewer bytes
     _FIRST = np.array([(1 << 8 * min(n, 8)) - 1 for n in range(_SHORT)], np.uint64)  # masks for words of n bytes
     _SECOND = np.array([(1 << 8 * max(0, n - 8)) - 1 for n in range(_SHORT)], np.uint64)
     _LENGTH = np.arange(_SHORT, dtype=np.uint64) << np.uint64(56)
     _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)  # odd multipliers of the hash
 
-    def __init__(self) -> None:
+    def __init__(self, bits: int = 17) -> None:
+        """A hash table with 2^`bits` slots."""
+        self._bits = bits
         self._dictionary: defaultdict[bytes, int] = defaultdict(count().__next__)
         self._dictionary[b"\n"]  # _END
-        self._keys = np.zeros((2, 1 << self._BITS), np.uint64)
-        self._ids = np.zeros(1 << self._BITS, np.int32)
+        self._keys = np.zeros((2, 1 << bits), np.uint64)
+        self._ids = np.zeros(1 << bits, np.int32)
 
     def words(self) -> list[bytes]:
         """All words, by id."""
@@ -191,7 +193,7 @@ class _Places:
         short = np.minimum(sizes, self._SHORT - 1)
         first = windows[starts] & self._FIRST[short]
         second = (windows[starts + 8] & self._SECOND[short]) | self._LENGTH[short]
-        slots = (((first * self._MIX[0]) ^ (second * self._MIX[1])) >> np.uint64(64 - self._BITS)).astype(np.int64)
+        slots = (((first * self._MIX[0]) ^ (second * self._MIX[1])) >> np.uint64(64 - self._bits)).astype(np.int64)
         out: Ints = self._ids[slots]
         other = (self._keys[0][slots] != first) | (self._keys[1][slots] != second) | (sizes >= self._SHORT)
         missed = np.flatnonzero(other)

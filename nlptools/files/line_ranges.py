@@ -13,7 +13,7 @@ from nlptools.errors import OutputError, UsageError, display
 from nlptools.files import compression, streams
 from nlptools.files.streams import LineBlock
 
-_PIECE = 1 << 20
+PIECE = 1 << 20  # bytes read at a time
 
 
 def share(names: Sequence[str], part: int, parts: int) -> tuple[int, int]:
@@ -54,7 +54,7 @@ def done_lines(path: str) -> int:
     try:
         with open(path, "r+b") as stream:
             count, end, place = 0, 0, 0
-            while data := stream.read(_PIECE):
+            while data := stream.read(PIECE):
                 count += data.count(b"\n")
                 last = data.rfind(b"\n")
                 end = place + last + 1 if last >= 0 else end
@@ -70,7 +70,7 @@ def done_lines(path: str) -> int:
 def _count(name: str) -> int:
     """Number of lines of an input; the last one may lack its newline."""
     count, last = 0, b"\n"
-    for chunk in streams.line_chunks(name, _PIECE):
+    for chunk in streams.line_chunks(name, PIECE):
         count += chunk.count(b"\n")
         last = chunk[-1:]
     return count + (last != b"\n")

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-_SPARSE = 128  # number of slots from which on unused ones are removed when they are most
+SPARSE = 128  # number of slots from which on unused ones are removed when they are most
 
 
 class KeyValues:
@@ -171,7 +171,7 @@ class Cache:
 
     def _compact(self) -> None:
         """Remove slots that are no hypothesis's past, when they are most."""
-        if self.seen is None or self.seen.shape[2] < _SPARSE:
+        if self.seen is None or self.seen.shape[2] < SPARSE:
             return
         used = self.seen.any(1)  # (G, S)
         if 2 * int(used.sum(1).max()) < used.shape[1]:

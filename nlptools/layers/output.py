@@ -21,7 +21,7 @@ from nlptools.layers.cross_entropy import (
 )
 from nlptools.layers.linear import Packable
 
-_CHUNK = 1 << 22  # logits that exist at a time
+CHUNK = 1 << 22  # logits that exist at a time
 _LOWEST = -1e4  # of a log-probability; exp(_LOWEST) is 0
 ROWS = 64  # embeddings have a multiple of this many rows in memory, for aligned matrix products
 
@@ -128,7 +128,7 @@ class Projection(Packable):
     def log_probabilities(self, hidden_ND: Tensor, targets_N: Tensor) -> Tensor:
         """See `OutputHead`."""
         if self.int8 is not None:
-            size = max(1, _CHUNK // self.vocab_size)
+            size = max(1, CHUNK // self.vocab_size)
             parts = zip(torch.split(hidden_ND, size), torch.split(targets_N[:, None], size), strict=True)
             logs = (self.logits(rows).float().log_softmax(-1).gather(1, chosen) for rows, chosen in parts)
             return torch.cat(list(logs)).squeeze(1)

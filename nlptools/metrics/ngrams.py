@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 
 END = 0  # follows each segment of a stream
-_KEY_BITS = 62
+KEY_BITS = 62  # of an int64 that a key fills
 
 
 class Ids(dict[Hashable, int]):
@@ -45,14 +45,14 @@ def matches(streams: Sequence[Ints], num_ids: int, num_segments: int, order: int
     head = np.cumsum(tokens == END)[starts] - stream * num_segments  # at first, the segment
     owner = np.arange(num_segments)  # number -> segment
     bits, stream_bits = max(1, (num_ids - 1).bit_length()), (len(streams) - 1).bit_length()
-    if order * bits + stream_bits + len(owner).bit_length() > _KEY_BITS:
+    if order * bits + stream_bits + len(owner).bit_length() > KEY_BITS:
         tokens[starts] = _places(head, tokens[starts], stream, num_ids)
         kept = tokens[starts] != END
         starts, stream, head = starts[kept], stream[kept], head[kept]
         bits = max(1, int(tokens.max()).bit_length())
     done = 0
     while done < order and len(starts):
-        more = min(order - done, max(1, (_KEY_BITS - stream_bits - len(owner).bit_length()) // bits))
+        more = min(order - done, max(1, (KEY_BITS - stream_bits - len(owner).bit_length()) // bits))
         keys = _extend(head, tokens, starts + done, more, bits)
         ranked = np.sort(keys << stream_bits | stream)
         for n in range(1, more + 1):

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 SEED = 12345
 RESAMPLES = 1000
-_CHUNK_DRAWS = 1 << 16  # indices drawn at a time: the arrays computed from them stay in the cache
+CHUNK_DRAWS = 1 << 16  # indices drawn at a time: the arrays computed from them stay in the cache
 
 
 def weights(count: int, resamples: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
     """How often each of N = `count` examples is drawn in each resample: (b, N) at a time, B rows in all."""
-    size = max(1, _CHUNK_DRAWS // max(1, count))
+    size = max(1, CHUNK_DRAWS // max(1, count))
     for start in range(0, resamples, size):
         rows = min(size, resamples - start)
         draws = rng.integers(0, count, size=(rows, count))

@@ -40,7 +40,7 @@ References = Sequence[Sequence[str | None]]
 KINDS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 PARTS = ("precision", "recall", "f1")
 _KIND = re.compile(r"rouge([1-9]|L|Lsum)(?::(precision|recall|f1))?")
-_BLOCK = 1024  # examples at a time
+BLOCK = 1024  # examples at a time
 _LONGEST_UNSTEMMED = 3  # letters
 # Pairs of words of two texts. No way is known to find common subsequences in much less time than their number (Abboud,
 # Backurs and Vassilevska Williams 2015, arXiv:1501.07053); bits of integers take a minute for MOST_PAIRS.
@@ -103,8 +103,8 @@ def rouge(
     names = list(dict.fromkeys(name for name, _ in wanted))
     at, part = [names.index(name) for name, _ in wanted], [part for _, part in wanted]
     table = np.empty((len(predictions), len(wanted)))
-    for start in range(0, len(predictions), _BLOCK):
-        block = slice(start, start + _BLOCK)
+    for start in range(0, len(predictions), BLOCK):
+        block = slice(start, start + BLOCK)
         made = _block(predictions[block], [lines[block] for lines in references], names, stem, tokenize, start)
         table[block] = made[:, at, part]
     signature = (("nrefs", str(len(references))), ("stem", "yes" if stem else "no"), ("tok", tokenize))

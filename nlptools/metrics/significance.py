@@ -20,7 +20,7 @@ from nlptools.errors import UsageError
 from nlptools.metrics.metric import Evaluation, Floats, Sums, bootstrap, check_counts
 from nlptools.metrics.resampling import SEED, interval
 
-_CHUNK_FLIPS = 1 << 17  # random bits drawn at a time
+CHUNK_FLIPS = 1 << 17  # random bits drawn at a time
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def _coin_flips(count: int, trials: int, rng: np.random.Generator) -> Iterator[N
 
     The generator makes 32 flips of one draw, so only blocks of 32 rows at a time continue one stream.
     """
-    size = max(32, _CHUNK_FLIPS // max(1, count) // 32 * 32)
+    size = max(32, CHUNK_FLIPS // max(1, count) // 32 * 32)
     for start in range(0, trials, size):
         yield rng.integers(2, size=(min(size, trials - start), count), dtype=bool).astype(np.float64)
 

@@ -24,7 +24,7 @@ from nlptools.metrics.classification import confusion, label_set
 from nlptools.metrics.metric import Evaluation, Ints, MetricData, Sums, ratio
 from nlptools.metrics.ngrams import END, Ids
 
-_CHUNK = 64  # sentences encoded at once: few enough for the cache
+CHUNK = 64  # sentences encoded at once: few enough for the cache
 _STOP = object()  # follows each sentence: no tag is equal to it
 
 
@@ -108,7 +108,7 @@ def encode(tagged: Iterable[Sequence[str]]) -> Tags:
         UsageError: a sentence is a string, or a tag is not a string.
     """
     encoder, source = _Encoder(), iter(tagged)
-    while chunk := list(islice(source, _CHUNK)):
+    while chunk := list(islice(source, CHUNK)):
         if any(isinstance(sentence, str) for sentence in chunk):
             raise UsageError("expected each sentence as a list of tags, found a string")
         encoder.add(chunk)
@@ -244,7 +244,7 @@ def _read(path: str, count: int, skip_docstart: bool, errors: str) -> list[Tags]
     boundaries = {BOUNDARY, DOCSTART} if skip_docstart else {BOUNDARY}
     blocks = ((block.start, block.lines) for block in streams.blocks(path, errors))
     source = sentences(blocks, check, boundaries=boundaries)
-    while chunk := list(islice(source, _CHUNK)):
+    while chunk := list(islice(source, CHUNK)):
         width = len(chunk[0].tokens[0])
         for place, encoder in enumerate(encoders, -count):
             encoder.add([[fields[place] for fields in sentence.tokens] for sentence in chunk])

@@ -19,7 +19,7 @@ from nlptools.arrays import Ints, Longs
 
 LINE_END, NOTHING, UNKNOWN = 0, 1, 2
 WINDOW = 1 << 21  # ids at a time
-_CHARACTERS = 1 << 22  # of text at a time: a line may be a whole corpus, and tokens take far more memory than text
+CHARACTERS = 1 << 22  # of text at a time: a line may be a whole corpus, and tokens take far more memory than text
 _NO_RUN = np.iinfo(np.int64).min
 
 
@@ -57,8 +57,8 @@ def split(text: str) -> list[str]:
 def _parts(text: str) -> Iterator[str]:
     """`text` in parts of limited length, cut after spaces or line ends."""
     start = 0
-    while len(text) - start > _CHARACTERS:
-        limit = start + _CHARACTERS
+    while len(text) - start > CHARACTERS:
+        limit = start + CHARACTERS
         end = 1 + max(text.rfind(c, start, limit) for c in " \n\t")
         if not end:
             end = 1 + min((p for c in " \n\t" if (p := text.find(c, limit)) >= 0), default=len(text))

@@ -38,10 +38,10 @@ Nodes = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 
 CHUNK = 1 << 15  # walks that are taken together
-_EDGES_PER_TRY = 3  # exact probabilities of so many neighbors cost as much as one proposal
-_EDGES_PER_ROUND = 2000  # exact probabilities of so many neighbors cost as much as the overhead of a round of proposals
+EDGES_PER_TRY = 3  # exact probabilities of so many neighbors cost as much as one proposal
+EDGES_PER_ROUND = 2000  # exact probabilities of so many neighbors cost as much as the overhead of a round of proposals
 _SCANS = 2  # steps along the edges of a node before a binary search
-_EXACT_EDGES = 1 << 20  # edges processed together for exact distributions
+EXACT_EDGES = 1 << 20  # edges processed together for exact distributions
 
 
 def check(p: float, q: float) -> None:
@@ -151,8 +151,8 @@ class Walker:
             tries += 1
             # stop when proposals have cost as much as the exact distribution: at most twice the cheaper of both
             degrees = self.graph.degrees[here[waiting]]
-            enough = degrees <= _EDGES_PER_TRY * tries
-            enough |= bool(degrees.sum() <= _EDGES_PER_ROUND * tries)
+            enough = degrees <= EDGES_PER_TRY * tries
+            enough |= bool(degrees.sum() <= EDGES_PER_ROUND * tries)
             done = waiting[enough]
             if len(done):
                 taken[done] = self._exact(before[done], here[done], rng)
@@ -173,7 +173,7 @@ class Walker:
         """The next edge of walks (W,), drawn from the exact distribution over the neighbors of each."""
         degrees = self.graph.degrees[here]
         taken = np.empty(len(here), np.int64)
-        group = np.cumsum(degrees) // _EXACT_EDGES
+        group = np.cumsum(degrees) // EXACT_EDGES
         cuts = [*np.flatnonzero(np.diff(group, prepend=-1)).tolist(), len(here)]
         for start, end in pairwise(cuts):
             taken[start:end] = self._exact_part(before[start:end], here[start:end], rng)

@@ -22,8 +22,9 @@ from nlptools.errors import BundleError, display, reading
 
 _T = TypeVar("_T")
 _CLOSE_RANGE, _UNSHARE = 436, 2  # the system call, by the same number on all processors, and its flag
-_LEAST, _RATE = 10.0, 20_000  # seconds for any call, and characters of its text for every second more
-_LOOK = 1.0  # seconds between looks at the clock
+LEAST = 10.0  # seconds for any call
+_RATE = 20_000  # characters of its text for every second more
+LOOK = 1.0  # seconds between looks at the clock
 
 _idle: list[_Caller] = []  # threads without work
 os.register_at_fork(after_in_child=_idle.clear)  # threads stay in the parent
@@ -47,7 +48,7 @@ def guarded(size: int, call: Callable[[], _T], path: str) -> _T:
         caller = _Caller()
     with reading(path):
         try:
-            result = caller.run(call, _LEAST + size / _RATE)
+            result = caller.run(call, LEAST + size / _RATE)
         except _Overdue as error:
             raise BundleError(f"{display(path)}: the tokenizer {error}: {size:,} characters") from None
     _idle.append(caller)
@@ -69,7 +70,7 @@ class _Caller:
         try:
             while True:
                 with contextlib.suppress(Empty):
-                    result, error = self._ends.get(timeout=_LOOK)
+                    result, error = self._ends.get(timeout=LOOK)
                     break
                 if min(time.monotonic() - wall, time.process_time() - processor) > seconds:
                     raise _Overdue(f"takes longer than {seconds:.0f} s")

@@ -24,7 +24,7 @@ from nlptools.text.vocab import Vocab, usual_specials
 
 SENTENCEPIECE_FILE = "tokenizer.model"
 _FEW = 256  # lines; for fewer, starting threads costs more time than it saves
-_MANY = 40_000  # lines; for fewer, importing numpy costs more time than it saves
+MANY = 40_000  # lines; for fewer, importing numpy costs more time than it saves
 
 
 class SentencePiece:
@@ -191,12 +191,12 @@ class SentencePiece:
 
     def expect_many(self) -> None:
         """Announce a long text: use the method that pays off for many lines from the start."""
-        self._seen = _MANY
+        self._seen = MANY
 
     def text_of_ids(self, lines: Sequence[str], threads: int = 1) -> str:
         """The ids of `lines` as text: decimal numbers separated by spaces, one line each, no newline at the end."""
         self._seen += len(lines)
-        if self._seen > _MANY and (buffers := self._buffers(lines, threads if len(lines) > _FEW else 1)) is not None:
+        if self._seen > MANY and (buffers := self._buffers(lines, threads if len(lines) > _FEW else 1)) is not None:
             return self._decimals(buffers)
         get = self._numbers.__getitem__
         return "\n".join([" ".join(map(get, row)) for row in self.encode_lines(lines, threads)])

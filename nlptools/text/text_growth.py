@@ -20,7 +20,7 @@ from nlptools.text.packages import Normalizer
 
 MOST = 1000  # times as long; published tokenizers reach some hundreds for the rarest characters
 _MOST_STEPS = 1000
-_MOST_CHARACTERS = 1 << 28  # that normalizers may make of a batch
+MOST_CHARACTERS = 1 << 28  # that normalizers may make of a batch
 # Longest decomposition, or case, of one character; BERT's also puts spaces around Chinese characters.
 _FACTORS = {"NFD": 4, "NFC": 3, "NFKD": 18, "NFKC": 18, "Lowercase": 2, "BertNormalizer": 12, "ByteLevel": 4}
 
@@ -50,10 +50,10 @@ def check_normalized(normalizer: Normalizer | None, texts: Sequence[str], growth
         normalizer: of the tokenizers package, which makes a text at most `growth` times as long.
     """
     size = sum(map(len, texts))
-    if normalizer is None or size * growth <= _MOST_CHARACTERS:
+    if normalizer is None or size * growth <= MOST_CHARACTERS:
         return
-    most = max(_MOST_CHARACTERS, 2 * size)
-    step = max(1, int(_MOST_CHARACTERS / growth))
+    most = max(MOST_CHARACTERS, 2 * size)
+    step = max(1, int(MOST_CHARACTERS / growth))
     pieces = (text[i : i + step] for text in texts for i in range(0, len(text), step))
     length = 0
     for piece in map(without_surrogates, pieces):

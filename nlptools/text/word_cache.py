@@ -16,7 +16,7 @@ from nlptools.text.flat_ids import flat_ids
 from nlptools.text.huggingface import HuggingFace
 from nlptools.text.tokenizer import Tokenizer
 
-_MOST_CHARACTERS = 1 << 25  # of all cached words
+MOST_CHARACTERS = 1 << 25  # of all cached words
 _PER_WORD = 50  # memory of a word besides its characters, in characters
 _TOGETHER = 64  # new words that are encoded as one text
 # Split off before the lookup, as the tokenizer does later: this leaves far fewer distinct words.
@@ -60,7 +60,7 @@ class WordCache:
         """The ids of all lines, flat (int32), and the number of ids of each line (int64)."""
         if not lines:
             return np.empty(0, np.int32), np.empty(0, np.int64)
-        if self._characters > _MOST_CHARACTERS:
+        if self._characters > MOST_CHARACTERS:
             self._clear()
         text = " \n ".join(lines)
         if text.count("\n") >= len(lines):

@@ -166,7 +166,7 @@ def test_epochs_differ_in_batches_and_in_their_order() -> None:
 
 
 def test_pools_of_a_large_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pair_batches, "_POOL", 150)
+    monkeypatch.setattr(pair_batches, "POOL", 150)
     batches = epoch_of(PairBatches(some(1000), batch_tokens=120, seed=1, **MARKS))
     assert Counter(number for batch in batches for number in numbers(batch)) == Counter(range(1000))
     real = sum(int(batch.source_mask.sum()) + batch.num_targets for batch in batches)

@@ -291,7 +291,7 @@ def test_runs_of_words_are_one_draw(unigram: SentencePiece, tmp_path: Path, monk
     corpus = spooled(tmp_path / "pairs", unigram, 0.2, max_source_length=30)
     whole = rows(corpus.draw(1, 0)[0])
     for size in (1, 7, 100):
-        monkeypatch.setattr("nlptools.corpora.segmentations._WORDS_AT_A_TIME", size)
+        monkeypatch.setattr("nlptools.corpora.segmentations.WORDS_AT_A_TIME", size)
         assert rows(corpus.draw(1, 0)[0]) == whole
 
 

@@ -36,12 +36,11 @@ def test_any_bytes(chunks):
 
 
 @pytest.mark.parametrize("bits", [1, 4, 17])
-def test_places_that_many_words_want(monkeypatch, bits):
-    monkeypatch.setattr(_Places, "_BITS", bits)
+def test_places_that_many_words_want(bits):
     generator = random.Random(bits)
     names = [bytes(generator.choices(b"ab\0c", k=generator.randint(1, 18))) for _ in range(300)]
     chunks = [b" ".join(generator.choices(names, k=500)) + b"\n" for _ in range(8)]
-    by_dictionary(_Places(), chunks)
+    by_dictionary(_Places(bits), chunks)
 
 
 def test_words_that_differ_in_length_or_in_zeros_alone():

@@ -64,7 +64,7 @@ def test_processes_and_chunks_do_not_matter(tmp_path, monkeypatch, size):
     text = "".join(" ".join(map(str, generator.zipf(1.3, 12))) + "\n" for _ in range(500))
     one = spool(tmp_path, text, min_count=2)
     ids = np.array(one.ids)
-    monkeypatch.setattr(word_sequences, "_CHUNK", size)
+    monkeypatch.setattr(word_sequences, "CHUNK", size)
     for workers in (1, 2, 3):
         again = spool(tmp_path, text, min_count=2, workers=workers)
         assert again.words == one.words and again.tokens == one.tokens and again.digest == one.digest
@@ -75,7 +75,7 @@ def test_processes_and_chunks_do_not_matter(tmp_path, monkeypatch, size):
 @pytest.mark.parametrize("size", [37, 1 << 20])
 @pytest.mark.parametrize("length", [999, 1000, 1001, 2000, 2500])
 def test_an_endless_line_is_cut(tmp_path, monkeypatch, length, size):
-    monkeypatch.setattr(word_sequences, "_CHUNK", size)
+    monkeypatch.setattr(word_sequences, "CHUNK", size)
     words = [f"w{i % 7}" for i in range(length)]
     found = spool(tmp_path, "x y\n" + " ".join(words) + " \nz")
     expected = [["x", "y"], *(words[i : i + 1000] for i in range(0, length, 1000)), ["z"]]
@@ -112,7 +112,7 @@ def test_invalid_utf8_has_a_place(tmp_path):
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("name", ["ids", "ids.0"])
 def test_a_full_disk_is_told(tmp_path, monkeypatch, workers, name):
-    monkeypatch.setattr(word_sequences, "_CHUNK", 1000)
+    monkeypatch.setattr(word_sequences, "CHUNK", 1000)
     path = tmp_path / "text"
     path.write_text("some words here\n" * 100_000)
     (tmp_path / name).symlink_to("/dev/full")

@@ -21,7 +21,7 @@ texts = st.lists(st.lists(st.text("ab\r\x0b\u2028 ", max_size=3), max_size=7), m
 @given(texts, st.integers(1, 9), st.booleans(), st.sampled_from([3, 1 << 20]))
 def test_the_shares_are_all_lines_once_and_in_order(files: list[list[str]], number: int, end: bool, size: int) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(line_ranges, "_PIECE", size)
+        patch.setattr(line_ranges, "PIECE", size)
         names = []
         for i, lines in enumerate(files):
             data = "".join(f"{line}\n" for line in lines).encode()
@@ -90,7 +90,7 @@ def test_standard_input_has_no_shares() -> None:
 def test_half_a_line_is_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, count: int, kept: bytes, piece: int
 ) -> None:
-    monkeypatch.setattr(line_ranges, "_PIECE", piece)
+    monkeypatch.setattr(line_ranges, "PIECE", piece)
     out = tmp_path / "out.txt"
     out.write_bytes(data)
     assert line_ranges.done_lines(str(out)) == count

@@ -88,7 +88,7 @@ def stories(draw: Callable[[Any], Any]) -> tuple[list[int], int, list[Any]]:
 def test_each_hypothesis_sees_its_own_past_alone(sparse: int, story: tuple[list[int], int, list[Any]]) -> None:
     lengths, capacity, events = story
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(caches, "_SPARSE", sparse)
+        patch.setattr(caches, "SPARSE", sparse)
         naive = Naive(lengths, capacity)
         for event in events:
             if isinstance(event, int):
@@ -142,7 +142,7 @@ def test_hypotheses_that_become_inputs_leave_the_room_of_the_others() -> None:
 
 
 def test_slots_that_nobody_needs_are_left_out_when_they_are_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caches, "_SPARSE", 16)
+    monkeypatch.setattr(caches, "SPARSE", 16)
     naive = Naive([2], 4)
     naive.select([0, 0, 0, 0], 4)
     sizes = []
@@ -152,7 +152,7 @@ def test_slots_that_nobody_needs_are_left_out_when_they_are_most(monkeypatch: py
         sizes.append(naive.cache.layers[0].size)
         assert sizes[-1] < max(16, 2 * len(naive.rows[0])) + 4
     assert sizes != sorted(sizes)
-    monkeypatch.setattr(caches, "_SPARSE", 10_000)
+    monkeypatch.setattr(caches, "SPARSE", 10_000)
     naive.select([1, 2, 3, 0], 4)
     naive.append(1)
 

@@ -12,7 +12,7 @@ from nlptools.layers.cross_entropy import log_probabilities
 
 @pytest.mark.parametrize("with_bias", [False, True])
 def test_log_probabilities_in_chunks_are_those_of_pytorch(with_bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cross_entropy, "_CHUNK_BYTES", 1)  # chunks of 64 rows
+    monkeypatch.setattr(cross_entropy, "CHUNK_BYTES", 1)  # chunks of 64 rows
     torch.manual_seed(1)
     hidden, weight, targets = torch.randn(300, 8), torch.randn(43, 8), torch.randint(0, 40, (300,))
     bias = torch.randn(40) if with_bias else None

@@ -39,7 +39,7 @@ def test_by_hand():
 @pytest.mark.parametrize("key_bits", [62, 20, 1])
 @pytest.mark.parametrize("num_references", [1, 2, 5])
 def test_as_one_by_one(num_references, key_bits, monkeypatch):
-    monkeypatch.setattr(ngrams, "_KEY_BITS", key_bits)
+    monkeypatch.setattr(ngrams, "KEY_BITS", key_bits)
     rng = random.Random(num_references)
     for types, order in ((2, 1), (2, 9), (5, 6), (60, 4), (3000, 30)):
         texts = [

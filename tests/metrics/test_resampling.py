@@ -41,7 +41,7 @@ def test_draws_are_rows_of_numpys_choice(count, resamples):
 @pytest.mark.parametrize("chunk", [1, 40, 79, 80, 400])
 def test_the_size_of_the_pieces_does_not_matter(chunk, monkeypatch):
     expected = drawn(40, 30)
-    monkeypatch.setattr(resampling, "_CHUNK_DRAWS", chunk)
+    monkeypatch.setattr(resampling, "CHUNK_DRAWS", chunk)
     pieces = [len(piece) for piece in weights(40, 30, np.random.default_rng(12345))]
     assert sum(pieces) == 30 and max(pieces) == max(1, chunk // 40)
     assert np.array_equal(drawn(40, 30), expected)

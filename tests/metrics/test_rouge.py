@@ -93,7 +93,7 @@ def test_values_are_means_and_resamples_are_weighted_means(english):
 
 def test_block_size_does_not_matter(english, monkeypatch):
     expected = scores([english[1:100], english[2:101]], english[:99], stem=True)
-    monkeypatch.setattr(module, "_BLOCK", 7)
+    monkeypatch.setattr(module, "BLOCK", 7)
     assert np.array_equal(scores([english[1:100], english[2:101]], english[:99], stem=True), expected)
 
 

@@ -120,15 +120,15 @@ def test_the_size_of_the_pieces_does_not_matter(metric, chunk, monkeypatch):
     systems = [scored(metric, table) for table in tables(metric, 0.3, 0.33)]
     runs = (paired_bootstrap, paired_randomization)
     expected = [run(systems, 100) for run in runs], results(systems[0], 100)
-    monkeypatch.setattr(resampling, "_CHUNK_DRAWS", chunk)
-    monkeypatch.setattr(significance, "_CHUNK_FLIPS", chunk)
+    monkeypatch.setattr(resampling, "CHUNK_DRAWS", chunk)
+    monkeypatch.setattr(significance, "CHUNK_FLIPS", chunk)
     assert ([run(systems, 100) for run in runs], results(systems[0], 100)) == expected
 
 
 @pytest.mark.parametrize("trials", [1, 31, 32, 33, 100])
 @pytest.mark.parametrize("count", [1, 10, 3001])
 def test_coins_in_pieces_are_those_of_one_draw(count, trials, monkeypatch):
-    monkeypatch.setattr(significance, "_CHUNK_FLIPS", 1)
+    monkeypatch.setattr(significance, "CHUNK_FLIPS", 1)
     pieces = list(significance._coin_flips(count, trials, np.random.default_rng(3)))
     assert max(map(len, pieces)) <= 32
     whole = np.random.default_rng(3).integers(2, size=(trials, count), dtype=bool)

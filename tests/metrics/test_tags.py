@@ -31,7 +31,7 @@ def write(tmp_path):
 
 
 def test_compressed_and_in_many_blocks(write, monkeypatch):
-    monkeypatch.setattr(module, "_CHUNK", 3)
+    monkeypatch.setattr(module, "CHUNK", 3)
     text = "".join(f"w{i} O B-{i % 3}\n" + "\n" * (i % 4 == 0) for i in range(50))
     plain, packed = write(text), write(gzip.compress(text.encode()), "file.gz")
     first, second = (read_tags([path]) for path in (plain, packed))

@@ -56,7 +56,7 @@ def test_ids_and_pieces_on_every_line(models, kind, many, english, monkeypatch):
     assert ours.encode_lines(lines, threads=2) == ids
     assert ours.tokens_lines(lines, threads=2) == pieces
     as_text = "\n".join(" ".join(map(str, row)) for row in ids)
-    monkeypatch.setattr(pieces_module, "_MANY", many)
+    monkeypatch.setattr(pieces_module, "MANY", many)
     for threads in (1, 2):
         assert ours.text_of_ids(lines, threads) == as_text
         assert ours.text_of_pieces(lines, threads) == "\n".join(map(" ".join, pieces))
@@ -71,7 +71,7 @@ def test_ids_and_pieces_on_every_line(models, kind, many, english, monkeypatch):
 
 def test_the_public_way_gives_the_same(models, english, monkeypatch):
     ours = SentencePiece(models["unigram"], "m")
-    monkeypatch.setattr(pieces_module, "_MANY", 0)
+    monkeypatch.setattr(pieces_module, "MANY", 0)
     fast = ours.text_of_ids(english)
     monkeypatch.setattr(ours, "_buffers", lambda lines, threads: None)
     assert ours.text_of_ids(english) == fast

@@ -124,7 +124,7 @@ def test_joins_as_plain_loops_do(seed, monkeypatch):
     whole = joined(lines, rule)
     assert whole == plain(lines, rule)
     # windows and parts of text are cut anywhere
-    monkeypatch.setattr(pairs_module, "_CHARACTERS", rng.randint(1, 30))
+    monkeypatch.setattr(pairs_module, "CHARACTERS", rng.randint(1, 30))
     monkeypatch.setattr("nlptools.sequences.phrases.WINDOW", rng.randint(1, 9))
     assert joined(lines, rule) == whole
 

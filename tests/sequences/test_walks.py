@@ -107,9 +107,9 @@ def chi_square(observed, expected):
 @pytest.mark.parametrize(("weighted", "directed"), [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize(("p", "q"), [(1, 1), (0.01, 1), (4, 0.25), (0.25, 4), (30, 30), (0.5, 0.02), (0.001, 50)])
 def test_steps_have_the_probabilities_of_the_definition(weighted, directed, p, q, exact_from, monkeypatch):
-    monkeypatch.setattr(module, "_EDGES_PER_TRY", exact_from)
-    monkeypatch.setattr(module, "_EDGES_PER_ROUND", 10)
-    monkeypatch.setattr(module, "_EXACT_EDGES", 500)
+    monkeypatch.setattr(module, "EDGES_PER_TRY", exact_from)
+    monkeypatch.setattr(module, "EDGES_PER_ROUND", 10)
+    monkeypatch.setattr(module, "EXACT_EDGES", 500)
     rng = np.random.default_rng([11, weighted, directed])
     first, second = rng.integers(0, 6, (2, 13))
     weights = rng.random(13) * rng.choice([0.05, 1, 10], 13) if weighted else None

@@ -65,8 +65,8 @@ HOSTILE: list[dict[str, Any]] = [
 
 
 def test_a_pause_and_a_busy_machine_do_not_use_up_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guarded_calls, "_LOOK", 0.01)
-    monkeypatch.setattr(guarded_calls, "_LEAST", 0.05)
+    monkeypatch.setattr(guarded_calls, "LOOK", 0.01)
+    monkeypatch.setattr(guarded_calls, "LEAST", 0.05)
     assert guarded(1, lambda: time.sleep(0.3)) is None, "without processor time"
     with pytest.raises(BundleError, match="takes longer"):
         guarded(1, lambda: sum(range(50_000_000)))
@@ -84,8 +84,8 @@ def test_a_hostile_file_is_one_line_and_status_78(call: Any, tmp_path: Path, num
 def test_a_call_without_end_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slow = load(written(tmp_path / "tokenizer.json", pre_tokenizer=split("(a*a*)c?$")))  # cubic
     assert slow.encode("a") == [0]
-    monkeypatch.setattr(guarded_calls, "_LEAST", 0.05)
-    monkeypatch.setattr(guarded_calls, "_LOOK", 0.02)
+    monkeypatch.setattr(guarded_calls, "LEAST", 0.05)
+    monkeypatch.setattr(guarded_calls, "LOOK", 0.02)
     for work in (slow.tokens, slow.encode, slow.offsets):
         with pytest.raises(BundleError, match=r"tokenizer.json: the tokenizer takes longer than 0 s: 601 characters"):
             work("a" * 600 + "d")
@@ -133,7 +133,7 @@ def test_ordinary_normalizers_grow_little() -> None:
 
 def test_a_batch_is_measured_before_it_takes_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     grows = load(written(tmp_path / "tokenizer.json", normalizer=chain(replace("b", "b" * 900))))
-    monkeypatch.setattr(text_growth, "_MOST_CHARACTERS", 10_000)
+    monkeypatch.setattr(text_growth, "MOST_CHARACTERS", 10_000)
     assert grows.encode_lines(["a"] * 200) == [[0]] * 200 and grows.encode_lines(["a" * 5000, "b" * 5])
     for lines in (["b" * 12], ["a" * 30, "b"] * 12, ["b\ud800" * 12]):
         with pytest.raises(BundleError, match=r"its normalizers make a text longer than 10,000 characters"):

@@ -57,7 +57,7 @@ def test_a_separator_that_text_can_become() -> None:
 
 
 def test_it_forgets_when_it_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(word_cache, "_MOST_CHARACTERS", 100)
+    monkeypatch.setattr(word_cache, "MOST_CHARACTERS", 100)
     cache = WordCache(TOKENIZERS[True])
     for lines in (["the playing", "un"], ["abc"], ["the s"], ["the playing"]):
         assert cache.encode_lines(lines)[0].tolist() == list(chain.from_iterable(TOKENIZERS[True].encode_lines(lines)))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-_CHUNK = 1 << 16  # energies at a time: the passes over them stay in the cache
+CHUNK = 1 << 16  # energies at a time: the passes over them stay in the cache
 
 
 class AdditiveScores:
@@ -108,5 +108,5 @@ def _chunks(queries: Tensor, keys: Tensor) -> list[slice]:
     """The sources of each chunk of energies."""
     B = keys.shape[0]
     each = queries.shape[1] * keys.shape[1] * keys.shape[2]
-    size = max(1, _CHUNK // max(1, each)) if keys.device.type == "cpu" else B
+    size = max(1, CHUNK // max(1, each)) if keys.device.type == "cpu" else B
     return [slice(start, start + size) for start in range(0, B, size)]

@@ -24,8 +24,8 @@ from nlptools.compute.kernels.dropout import as_factors, keep_mask
 from nlptools.compute.kernels.linear import by_onednn
 from nlptools.compute.processor import cpuinfo
 
-_CHUNK_SCORES = 1 << 20  # scores computed at a time: they stay in the cache
-_MOST_WEIGHTS = 1 << 25  # attention weights of one layer that are kept for backward, unless dropout needs them kept
+CHUNK_SCORES = 1 << 20  # scores computed at a time: they stay in the cache
+MOST_WEIGHTS = 1 << 25  # attention weights of one layer that are kept for backward, unless dropout needs them kept
 _FEW_QUERIES = 16  # of a sequence: up to here, plain products are faster than PyTorch's kernel
 _SHORT = 128  # length of a sequence up to which plain products are faster than PyTorch's kernel
 _LARGEST_SCORE = 60.0  # exp of this, summed over a sequence and multiplied, is far below what float32 and bf16 can hold
@@ -167,7 +167,7 @@ def _keeps_weights(query: Tensor, dropout: float, T: int, S: int) -> bool:
     if query.device.type != "cpu" or not query.requires_grad or torch.compiler.is_compiling():
         return False
     heads = query.shape[0] * query.shape[-2]
-    return dropout > 0.0 or (by_onednn(query.dtype) and heads * T * S <= _MOST_WEIGHTS)
+    return dropout > 0.0 or (by_onednn(query.dtype) and heads * T * S <= MOST_WEIGHTS)
 
 
 class _SelfAttention(torch.autograd.Function):
@@ -265,7 +265,7 @@ def _forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, p: float, 
     keep, scale = keep_mask(torch.Size((G, T, S)), p) if p > 0.0 else (None, 1.0)
     heads_GTK = torch.empty_like(q)
     weights_GTS = torch.empty(G, T, S, dtype=q.dtype)
-    size = max(1, _CHUNK_SCORES // (T * S))
+    size = max(1, CHUNK_SCORES // (T * S))
     rows = torch.arange(G) // (G // B)  # the sequence that each head belongs to
     for start in range(0, G, size):
         g = slice(start, start + size)

@@ -20,15 +20,15 @@ from torch.nn import functional as F
 
 from nlptools.compute.kernels.linear import in_lines, whole_lines
 
-_CHUNK_BYTES = 1 << 28  # of the logits of one chunk
-_KEPT_BYTES = 1 << 26  # of exponentials that are kept for the gradient
-_BLOCK_ELEMENTS = 1 << 19  # logits that are exponentiated at a time: in float32 they fit into the processor's cache
+CHUNK_BYTES = 1 << 28  # of the logits of one chunk
+KEPT_BYTES = 1 << 26  # of exponentials that are kept for the gradient
+BLOCK_ELEMENTS = 1 << 19  # logits that are exponentiated at a time: in float32 they fit into the processor's cache
 _LOWEST = -1e4  # exp(_LOWEST) is 0
 
 
 def chunk_rows(weight_VD: Tensor) -> int:
     """The rows of a chunk: enough for efficient products, few enough for memory."""
-    return max(64, min(8192, _CHUNK_BYTES // (weight_VD.shape[0] * weight_VD.element_size())))
+    return max(64, min(8192, CHUNK_BYTES // (weight_VD.shape[0] * weight_VD.element_size())))
 
 
 def log_sum_exp(logits_NV: Tensor) -> Tensor:
@@ -36,7 +36,7 @@ def log_sum_exp(logits_NV: Tensor) -> Tensor:
     if logits_NV.device.type != "cpu":
         return logits_NV.float().logsumexp(1, keepdim=True)
     out = torch.empty(len(logits_NV), 1)
-    size = max(1, _BLOCK_ELEMENTS // max(1, logits_NV.shape[1]))
+    size = max(1, BLOCK_ELEMENTS // max(1, logits_NV.shape[1]))
     for start in range(0, len(logits_NV), size):
         rows = slice(start, start + size)
         block = logits_NV[rows].float()
@@ -179,7 +179,7 @@ class ChosenLogProbabilities(torch.autograd.Function):
             logits = whole[: len(targets)]
             chosen[rows] = logits.gather(1, targets[:, None]).float()
             highest[rows], total[rows] = _exponentiate(logits, mean[rows])
-            if len(logits) == len(hidden_ND) and logits.nbytes <= _KEPT_BYTES and any(ctx.needs_input_grad):
+            if len(logits) == len(hidden_ND) and logits.nbytes <= KEPT_BYTES and any(ctx.needs_input_grad):
                 ctx.kept = whole
         ctx.save_for_backward(hidden_ND, weight_VD, padded, targets_N, total)
         logs = total.log()
@@ -267,7 +267,7 @@ def _r_drop_of_chunk(logits_2NV: Tensor, targets_N: Tensor, rate: float, smoothi
     """The loss of `r_drop` without what smoothing spreads evenly. Overwrites `logits_2NV` with its gradient."""
     _, N, V = logits_2NV.shape
     loss = torch.zeros((), dtype=torch.float32, device=logits_2NV.device)
-    size = max(1, _BLOCK_ELEMENTS // (4 * V)) if logits_2NV.device.type == "cpu" else N
+    size = max(1, BLOCK_ELEMENTS // (4 * V)) if logits_2NV.device.type == "cpu" else N
     for start in range(0, N, size):
         rows = slice(start, start + size)
         block = logits_2NV[:, rows].float()
@@ -329,7 +329,7 @@ def _exponentiate(logits: Tensor, mean: Tensor | None = None) -> tuple[Tensor, T
         logits.sub_(highest).exp_()
         return highest.float(), logits.sum(1, keepdim=True, dtype=torch.float32)
     highest, total = torch.empty(2, len(logits), 1, device=logits.device)
-    elements = _BLOCK_ELEMENTS if logits.device.type == "cpu" else logits.numel()
+    elements = BLOCK_ELEMENTS if logits.device.type == "cpu" else logits.numel()
     size = max(1, elements // max(1, logits.shape[1]))
     for start in range(0, len(logits), size):
         rows = slice(start, start + size)

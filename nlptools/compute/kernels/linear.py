@@ -34,9 +34,9 @@ from torch.nn import functional as F
 
 from nlptools.compute.processor import is_amd
 
-_LARGE = 1 << 21  # elements of a product; a smaller one stays in the cache while its bias is added
+LARGE = 1 << 21  # elements of a product; a smaller one stays in the cache while its bias is added
 _LINE = 32  # elements of 16 bits in a line of the cache, and in a row of an AMX tile
-_WORTH_MOVING = 1 << 29  # multiplications of a product from which on `in_lines` makes it faster
+WORTH_MOVING = 1 << 29  # multiplications of a product from which on `in_lines` makes it faster
 _ACTIVATIONS: dict[str, tuple[str, list[float], str]] = {  # oneDNN's names of `layers.linear.ACTIVATIONS`
     "none": ("none", [], ""),
     "gelu_new": ("gelu", [], "tanh"),
@@ -65,8 +65,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """x (..., E) times weight^T (E, D), plus bias -> (..., D). Differentiable."""
     if x.device.type != "cpu" or torch.compiler.is_compiling():
         return F.linear(x, weight, bias)
-    large = x.numel() * len(weight) >= _LARGE * x.shape[-1]
-    uneven = x.numel() * len(weight) >= _WORTH_MOVING and _is_uneven(x)
+    large = x.numel() * len(weight) >= LARGE * x.shape[-1]
+    uneven = x.numel() * len(weight) >= WORTH_MOVING and _is_uneven(x)
     if (large or uneven) and bias is not None and weight.requires_grad and by_onednn(x.dtype):
         out: Tensor = _Linear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
         return out

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from nlptools.compute.kernels.dropout import as_factors, keep_mask
 
-_CHUNK_SCORES = 1 << 20  # scores computed at a time: they stay in the cache
+CHUNK_SCORES = 1 << 20  # scores computed at a time: they stay in the cache
 
 
 def relative_attention(
@@ -73,7 +73,7 @@ class _RelativeAttention(torch.autograd.Function):
         bias = None if mask is None else torch.zeros(mask.shape, dtype=q.dtype).masked_fill_(~mask, -torch.inf)
         keep, scale = keep_mask(torch.Size((H, B, T, S)), p) if p > 0.0 else (None, 1.0)
         out = torch.empty_like(q)
-        size = max(1, _CHUNK_SCORES // max(1, B * T * S))
+        size = max(1, CHUNK_SCORES // max(1, B * T * S))
         weights = q.new_empty(H if learns else min(H, size), B, T, S)
         for start in range(0, H, size):
             h = slice(start, min(start + size, H))

@@ -44,7 +44,7 @@ SMOOTH = 1e-3  # the a of Arora et al.
 _SAMPLE = 100_000  # number of lines, or words, from which the common component is computed
 _DRAWN = 10  # words of a random line, where there is no text
 _BLOCK = 256  # lines summed at a time: their sums stay in the cache
-_ROWS = 1 << 24  # maximum size of the table of cached rows, in numbers
+CACHED_NUMBERS = 1 << 24  # maximum size of the table of cached rows, in numbers
 
 Weigh = Callable[[str, int], float]  # (word, its row in the file, or -1 if computed from n-grams) -> weight
 
@@ -279,7 +279,7 @@ class WordEmbedder:
         rows = np.fromiter((get(word, -1) for word in flat), np.int64, len(flat))
         new = rows < 0
         if new.any():
-            if max(len(self._places), self._used) * self.vectors.dimensions > _ROWS:  # the cache is full
+            if max(len(self._places), self._used) * self.vectors.dimensions > CACHED_NUMBERS:  # the cache is full
                 self._forget()
             fresh = dict.fromkeys(flat) if not self._places else dict.fromkeys(flat[i] for i in np.flatnonzero(new))
             self._meet(list(fresh))

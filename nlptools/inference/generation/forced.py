@@ -16,7 +16,7 @@ from nlptools.compute.backend import Backend
 from nlptools.inference.generation.continuation import padded
 from nlptools.models.contract import EncoderDecoder
 
-_ROWS = 512  # positions per block of logits
+ROWS = 512  # positions per block of logits
 
 Ids = Sequence[int] | np.ndarray
 Pair = tuple[Ids, Ids]  # source and target, without end tokens
@@ -44,8 +44,8 @@ def pair_scores(
         lengths = [len(pairs[i][1]) + 1 for i in group]
         real = torch.cat([row[:length] for row, length in zip(hidden, lengths, strict=True)])
         flat = backend.put(np.concatenate([row[:length] for row, length in zip(targets, lengths, strict=True)]))
-        places = range(0, len(flat), _ROWS)
-        scores = [_chosen(model.output.logits(real[p : p + _ROWS]), flat[p : p + _ROWS]) for p in places]
+        places = range(0, len(flat), ROWS)
+        scores = [_chosen(model.output.logits(real[p : p + ROWS]), flat[p : p + ROWS]) for p in places]
         parts = np.split(torch.cat(scores).cpu().numpy(), np.cumsum(lengths)[:-1])
         for i, part in zip(group, parts, strict=True):
             out[i] = part

@@ -28,7 +28,7 @@ Separate = Callable[[list[str]], bytes]
 
 SMOOTH_VALUES: dict[str, float | None] = {"exp": None, "floor": 0.1, "add-k": 1.0, "none": None}
 _END = b"\xff"  # follows each segment: a token that no UTF-8 text contains
-_MOST_IDS = 1 << 20  # tokens remembered from block to block
+MOST_IDS = 1 << 20  # tokens remembered from block to block
 _FAR = 1 << 40  # the length of a missing reference: never the nearest
 _LOG_OF_NOTHING = -9999999999.0  # so small that its exponential is 0
 # From the C library; numpy's may differ in the last bit.
@@ -145,7 +145,7 @@ class Bleu(CorpusMetric):
 
     def _count(self, hypotheses: Sequence[str], references: References) -> Ints:
         """Length, nearest reference length, matches and n-grams by order of each segment: (S, 2 + 2 N)."""
-        if len(self._ids) > _MOST_IDS:
+        if len(self._ids) > MOST_IDS:
             self._ids.clear()
             self._ids[_END] = END
         streams = [self._token_ids(lines) for lines in (hypotheses, *references)]

@@ -26,7 +26,7 @@ from nlptools.text.east_asian import tokenizer_for
 from nlptools.version import __version__
 
 Texts = Iterable[str]
-_BLOCK = 8192  # segments taken from an iterable at a time
+BLOCK = 8192  # segments taken from an iterable at a time
 VERSIONS = {"nlptools": f"nlptools-{__version__}", "sacrebleu": "2.6.0"}  # the sacrebleu version with equal scores
 
 

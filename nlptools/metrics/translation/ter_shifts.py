@@ -35,9 +35,9 @@ _MOST_TRIED = 1000  # moves tried for one pair; then the search ends without a f
 _BEAM = 25  # cells on either side of the diagonal
 
 _WORD = 64  # bits
-_POOL = 512  # pairs worked on at once
-_CHUNK = 1 << 13  # moves whose rows of bits fit into the cache
-_CHUNK_CELLS = 1 << 16
+POOL = 512  # pairs worked on at once
+CHUNK = 1 << 13  # moves whose rows of bits fit into the cache
+CHUNK_CELLS = 1 << 16  # cells of alignments that are filled at a time
 _FAR = 1 << 40  # more than any distance
 
 
@@ -50,7 +50,7 @@ def edits(pairs: Sequence[tuple[Words, Words]]) -> Ints:
     waiting = iter([i for i, (hypothesis, reference) in enumerate(pairs) if hypothesis != reference])
     active: list[tuple[int, _Pair]] = []
     while True:
-        for i in islice(waiting, _POOL - len(active)):
+        for i in islice(waiting, POOL - len(active)):
             if all(pairs[i]):
                 active.append((i, _Pair(*pairs[i])))
             else:
@@ -243,8 +243,8 @@ def _bit_distances(pairs: list[_Pair], owner: Ints, spans: Ints) -> Ints:
     left = lengths[owner] - 1 - spans[0]  # words to compare
     order = np.argsort(-left, kind="stable")
     out = np.empty(len(owner), np.int64)
-    for begin in range(0, len(order), _CHUNK):
-        part = order[begin : begin + _CHUNK]
+    for begin in range(0, len(order), CHUNK):
+        part = order[begin : begin + CHUNK]
         rows = base[part] + spans[:, part]
         state = grows[rows[0]], shrinks[rows[0]]
         up, down = _advance(equal, rows + 1, left[part], *state)
@@ -338,7 +338,7 @@ def _band_distances(pair: _Pair, spans: Ints) -> Ints:
         (places < first) | (places >= end), 0, np.where(places < first + end - middle, middle - first, middle - end)
     )
     out = np.empty(spans.shape[1], np.int64)
-    size = max(1, _CHUNK_CELLS // (len(reference) + 1))
+    size = max(1, CHUNK_CELLS // (len(reference) + 1))
     for begin in range(0, len(out), size):
         for _, cells in _band_rows(words[source[begin : begin + size]], reference):
             out[begin : begin + size] = cells[:, -1]

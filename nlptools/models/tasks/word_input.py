@@ -16,7 +16,7 @@ from nlptools.layers.characters import SPELLINGS
 from nlptools.text.spelling import FIRST, PAD
 
 _CHARACTER_SIZE = 30  # Ma & Hovy 2016
-_RARE_DROPOUT = 0.5  # share of the rare words of training that are read as unknown (Lample et al. 2016)
+RARE_DROPOUT = 0.5  # share of the rare words of training that are read as unknown (Lample et al. 2016)
 
 
 class WordInput(nn.Module):
@@ -78,7 +78,7 @@ class WordInput(nn.Module):
         """(U,) numbers of words -> (U, E), in training with rare words as unknown ones from time to time."""
         trained = self.trained
         if self.training and self.rare < trained:
-            drop = (torch.rand(words.shape, device=words.device) < _RARE_DROPOUT) & (words >= self.rare)
+            drop = (torch.rand(words.shape, device=words.device) < RARE_DROPOUT) & (words >= self.rare)
             words = words.masked_fill(drop & (words < trained), self.unk)
         if self.more_words is None:
             out: Tensor = self.words(words)

@@ -18,7 +18,7 @@ def tensor(*shape: int, seed: int = 0) -> Tensor:
 @pytest.mark.parametrize("chunk", [1, 60, 1 << 16])
 @pytest.mark.parametrize("width", [1, 3])
 def test_scores_have_the_gradients_of_differences(chunk: int, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(additive_scores, "_CHUNK", chunk)
+    monkeypatch.setattr(additive_scores, "CHUNK", chunk)
 
     def scores(queries: Tensor, keys: Tensor, energy: Tensor) -> Tensor:
         additive = AdditiveScores(keys, energy)

@@ -18,7 +18,7 @@ from tests.tiny_models import tiny
 def test_attention_that_keeps_its_weights_equals_its_definition(
     causal: bool, p: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attention, "_CHUNK_SCORES", 3 * 13 * 13)  # several chunks, the last one smaller
+    monkeypatch.setattr(attention, "CHUNK_SCORES", 3 * 13 * 13)  # several chunks, the last one smaller
     torch.manual_seed(5)
     packed = torch.randn(2, 13, 3, 4, 8, dtype=torch.float64, requires_grad=True)
     torch.manual_seed(6)
@@ -39,7 +39,7 @@ def test_attention_that_keeps_its_weights_equals_its_definition(
 
 @pytest.mark.parametrize("p", [0.0, 0.3])
 def test_attention_to_a_padded_source_equals_its_definition(p: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention, "_CHUNK_SCORES", 3 * 5 * 13)  # several chunks, the last one smaller
+    monkeypatch.setattr(attention, "CHUNK_SCORES", 3 * 5 * 13)  # several chunks, the last one smaller
     torch.manual_seed(5)
     query = torch.randn(2, 5, 4, 8, dtype=torch.float64, requires_grad=True)
     key_value = torch.randn(2, 13, 2, 4, 8, dtype=torch.float64, requires_grad=True)
@@ -93,7 +93,7 @@ def test_attention_in_float32_keeps_its_weights_where_onednn_multiplies(
         assert attention._keeps_weights(single, 0.0, 40, 40) == (precision == "bf16")
         assert not attention._keeps_weights(double, 0.0, 40, 40)
         assert attention._keeps_weights(single, 0.1, 40, 40)
-    monkeypatch.setattr(attention, "_MOST_WEIGHTS", 12 * 40 * 40 - 1)
+    monkeypatch.setattr(attention, "MOST_WEIGHTS", 12 * 40 * 40 - 1)
     assert not attention._keeps_weights(single, 0.0, 40, 40)
 
 
@@ -139,7 +139,7 @@ def test_grouped_attention_is_that_of_repeated_keys(
     causal = masked == "causal"
     repeated = [x.repeat_interleave(H // G, 2) for x in (key, value)]
     packed = torch.stack([query, *repeated], 2)
-    monkeypatch.setattr(attention, "_CHUNK_SCORES", 3 * T * T)
+    monkeypatch.setattr(attention, "CHUNK_SCORES", 3 * T * T)
     if p:  # dropout keeps the weights; heads of a group are drawn in another order, so it is compared on average
         found = attention.grouped_attention(query, key, value, mask, p, causal)
         mean = torch.stack([attention.grouped_attention(query, key, value, mask, p, causal) for _ in range(300)]).mean(

@@ -32,7 +32,7 @@ def test_many_chunks_give_what_one_gives(monkeypatch: pytest.MonkeyPatch) -> Non
     hidden, weight = torch.randn(300, 8, requires_grad=True), torch.randn(40, 8, requires_grad=True)
     targets = torch.randint(0, 40, (300,))
     whole = torch.autograd.grad(summed_cross_entropy(hidden, weight, targets, 40), (hidden, weight))
-    monkeypatch.setattr(cross_entropy, "_CHUNK_BYTES", 1)
+    monkeypatch.setattr(cross_entropy, "CHUNK_BYTES", 1)
     assert cross_entropy.chunk_rows(weight) == 64
     parts = torch.autograd.grad(summed_cross_entropy(hidden, weight, targets, 40), (hidden, weight))
     for a, b in zip(whole, parts, strict=True):
@@ -40,7 +40,7 @@ def test_many_chunks_give_what_one_gives(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_cross_entropy_in_bf16_adds_up_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cross_entropy, "_BLOCK_ELEMENTS", 700)  # several blocks of rows, the last one smaller
+    monkeypatch.setattr(cross_entropy, "BLOCK_ELEMENTS", 700)  # several blocks of rows, the last one smaller
     torch.manual_seed(2)
     hidden, weight = torch.randn(64, 32), torch.randn(100, 32)
     exact = summed_cross_entropy(hidden, weight, torch.arange(64), 100)
@@ -53,7 +53,7 @@ def test_cross_entropy_in_bf16_adds_up_in_float32(monkeypatch: pytest.MonkeyPatc
 def test_cross_entropy_with_bias_and_smoothing_is_that_of_pytorch(
     smoothing: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cross_entropy, "_CHUNK_BYTES", 1)  # chunks of 64 rows
+    monkeypatch.setattr(cross_entropy, "CHUNK_BYTES", 1)  # chunks of 64 rows
     torch.manual_seed(4)
     hidden = torch.randn(150, 16, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(40, 16, dtype=torch.float64, requires_grad=True)
@@ -115,8 +115,8 @@ def test_r_drop_and_its_gradients_are_those_of_the_r_drop_formula(
     monkeypatch: pytest.MonkeyPatch, smoothing: float, rate: float, blocks: bool
 ) -> None:
     if blocks:
-        monkeypatch.setattr(cross_entropy, "_CHUNK_BYTES", 1)
-        monkeypatch.setattr(cross_entropy, "_BLOCK_ELEMENTS", 4 * V * 7)  # seven rows of both passes at a time
+        monkeypatch.setattr(cross_entropy, "CHUNK_BYTES", 1)
+        monkeypatch.setattr(cross_entropy, "BLOCK_ELEMENTS", 4 * V * 7)  # seven rows of both passes at a time
     torch.manual_seed(0)
     hidden = torch.randn(2, 150, 16, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(40, 16, dtype=torch.float64, requires_grad=True)
@@ -156,7 +156,7 @@ def test_r_drop_in_bf16_and_of_no_targets() -> None:
 @pytest.mark.parametrize("blocks", [False, True])
 def test_log_sum_exp_is_that_of_pytorch(blocks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if blocks:
-        monkeypatch.setattr(cross_entropy, "_BLOCK_ELEMENTS", 3 * V)
+        monkeypatch.setattr(cross_entropy, "BLOCK_ELEMENTS", 3 * V)
     torch.manual_seed(3)
     logits = 50 * torch.randn(20, V)
     assert torch.allclose(cross_entropy.log_sum_exp(logits), logits.logsumexp(1, keepdim=True), rtol=1e-6)
@@ -167,9 +167,9 @@ def test_log_sum_exp_is_that_of_pytorch(blocks: bool, monkeypatch: pytest.Monkey
 def test_chosen_log_probabilities_and_their_gradients_are_those_of_the_softmax(
     chunk: int, kept: int, learns: bool, biased: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cross_entropy, "_CHUNK_BYTES", chunk)  # 1: 64 rows
-    monkeypatch.setattr(cross_entropy, "_KEPT_BYTES", kept)
-    monkeypatch.setattr(cross_entropy, "_BLOCK_ELEMENTS", 500)
+    monkeypatch.setattr(cross_entropy, "CHUNK_BYTES", chunk)  # 1: 64 rows
+    monkeypatch.setattr(cross_entropy, "KEPT_BYTES", kept)
+    monkeypatch.setattr(cross_entropy, "BLOCK_ELEMENTS", 500)
     torch.manual_seed(0)
     hidden, weight = torch.randn(150, 16, requires_grad=True), torch.randn(64, 16, requires_grad=learns)
     targets, factors, V, forbidden = torch.randint(48, (150,)), torch.randn(150), 50, torch.tensor([48, 49])

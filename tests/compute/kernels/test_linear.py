@@ -34,7 +34,7 @@ def test_a_large_product_in_training_takes_its_bias_along(
         assert ("_Linear" in type(out.grad_fn).__name__) == (linear_map is linear.linear)
         return [out.detach(), *torch.autograd.grad(out, [t for t in given if t.requires_grad], upstream.to(of))]
 
-    monkeypatch.setattr(linear, "_LARGE", 0)
+    monkeypatch.setattr(linear, "LARGE", 0)
     exact = product_and_gradients(F.linear, torch.float64)
     plain, ours = (product_and_gradients(way, dtype) for way in (F.linear, linear.linear))
     for a, b, c in zip(exact, plain, ours, strict=True):
@@ -46,7 +46,7 @@ def test_a_large_product_in_training_takes_its_bias_along(
 def test_rows_that_do_not_begin_at_lines_of_the_cache_are_moved(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """If there are many; the product and its gradients are those of the rows as they are."""
     monkeypatch.setattr(linear, "by_onednn", lambda dtype: True)
-    monkeypatch.setattr(linear, "_WORTH_MOVING", 0)
+    monkeypatch.setattr(linear, "WORTH_MOVING", 0)
     torch.manual_seed(6)
     x, layer = torch.randn(2, rows, 45).bfloat16()[:1].requires_grad_(), Linear(45, 24).bfloat16()
     moved = linear.in_lines(x.detach()[0])

@@ -40,7 +40,7 @@ def plain(query: Tensor, by_distance: Tensor, key: Tensor, value: Tensor, distan
 def test_it_is_what_plain_operations_compute(
     T: int, S: int, reach: int | None, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernel, "_CHUNK_SCORES", chunk)
+    monkeypatch.setattr(kernel, "CHUNK_SCORES", chunk)
     mask = band(T, S, reach, torch.device("cpu"))
     padded = mask.expand(2, T, S).clone()
     padded[1, :, 0] = padded[1, :, 0] & torch.eye(T, S, dtype=torch.bool)[:, 0]

@@ -75,7 +75,7 @@ def test_lines_do_not_depend_on_their_neighbors(weights: str, tmp_path: Path, mo
     together = made.embed(lines)
     alone = np.concatenate([made.embed([line], made.prepare([line])) for line in lines])
     assert (together == alone).all()
-    monkeypatch.setattr(word_embedder, "_ROWS", 100)  # fewer words at hand than a window has
+    monkeypatch.setattr(word_embedder, "CACHED_NUMBERS", 100)  # fewer words at hand than a window has
     small = load(str(tmp_path / "v.txt"), None, words)
     assert (np.concatenate([small.embed(lines[i : i + 50]) for i in range(0, 600, 50)]) == together).all()
 

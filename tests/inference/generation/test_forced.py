@@ -86,7 +86,7 @@ def test_pairs_of_one_length_have_no_mask() -> None:
 
 @pytest.mark.parametrize("rows", [1, 5, 512])
 def test_logits_a_few_rows_at_a_time(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forced, "_ROWS", rows)
+    monkeypatch.setattr(forced, "ROWS", rows)
     model = tiny("transformer")
     arrays = [(np.array(source, np.int32), np.array(target, np.int32)) for source, target in PAIRS]
     for pairs in (PAIRS, arrays):

@@ -174,7 +174,7 @@ def test_block_size_does_not_matter(size, english, monkeypatch):
     pair = noisy(english[:900], 1), [english[:900], english[3:903]]
     expected = bleu(*pair)
     monkeypatch.setattr(Bleu, "segments_at_once", size)
-    monkeypatch.setattr(corpus, "_BLOCK", size)
+    monkeypatch.setattr(corpus, "BLOCK", size)
     assert bleu(*pair) == expected
 
 
@@ -182,7 +182,7 @@ def test_words_forgotten_between_blocks_do_not_matter(english, monkeypatch):
     pair = noisy(english[:400], 2), [english[:400]]
     expected = bleu(*pair)
     monkeypatch.setattr(Bleu, "segments_at_once", 9)
-    monkeypatch.setattr(bleu_module, "_MOST_IDS", 20)
+    monkeypatch.setattr(bleu_module, "MOST_IDS", 20)
     metric = Bleu()
     assert metric.score(metric.statistics(*pair).sum(axis=0)).score == expected.score
     assert len(metric._ids) < 500
@@ -192,7 +192,7 @@ def test_keys_too_large_for_64_bits_are_numbered_anew(english, monkeypatch):
     rng = random.Random(3)
     references = [" ".join(rng.choices(line.split(), k=8)) for line in english[:300]]
     expected = Bleu().statistics(english[:300], [references, english[5:305]])
-    monkeypatch.setattr(ngrams, "_KEY_BITS", 1)
+    monkeypatch.setattr(ngrams, "KEY_BITS", 1)
     assert np.array_equal(Bleu().statistics(english[:300], [references, english[5:305]]), expected)
 
 

@@ -93,11 +93,11 @@ def test_cells_and_bits_agree(monkeypatch):
     pairs = [(moved(rng, reference), reference) for reference in references]
     expected = ter_shifts.edits(pairs).tolist()
     assert sum(expected) > 100
-    monkeypatch.setattr(ter_shifts, "_POOL", 3)
-    monkeypatch.setattr(ter_shifts, "_CHUNK", 5)
+    monkeypatch.setattr(ter_shifts, "POOL", 3)
+    monkeypatch.setattr(ter_shifts, "CHUNK", 5)
     assert ter_shifts.edits(pairs).tolist() == expected
     monkeypatch.setattr(ter_shifts, "_safe_distance", lambda words, reference: -1)
-    monkeypatch.setattr(ter_shifts, "_CHUNK_CELLS", 100)
+    monkeypatch.setattr(ter_shifts, "CHUNK_CELLS", 100)
     assert ter_shifts.edits(pairs).tolist() == expected
 
 

@@ -102,7 +102,7 @@ def test_an_lstm_over_characters_is_that_of_pytorch() -> None:
 
 
 def test_rare_words_are_unknown_from_time_to_time_in_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(word_input, "_RARE_DROPOUT", 1.0)
+    monkeypatch.setattr(word_input, "RARE_DROPOUT", 1.0)
     made = model()
     words = torch.tensor([2, 5, 6, 7, 8])
     tables = made.table()

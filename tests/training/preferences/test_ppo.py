@@ -230,7 +230,7 @@ def test_weight_of_the_divergence_begins_high_where_it_adapts() -> None:
 
 def test_no_logits_of_a_rollout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Logits exist for a chunk of tokens at a time, in rollouts and in training."""
-    monkeypatch.setattr(cross_entropy, "_CHUNK_BYTES", 0)  # 64 rows
+    monkeypatch.setattr(cross_entropy, "CHUNK_BYTES", 0)  # 64 rows
     sizes = []
     wanted = cross_entropy._exponentiate
 

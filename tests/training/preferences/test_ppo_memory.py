@@ -36,8 +36,8 @@ class Largest(TorchDispatchMode):
 @pytest.mark.parametrize("algorithm", ["ppo", "grpo"])
 def test_no_tensor_of_all_logits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, algorithm: str) -> None:
     # chunks as small beside these samples as the real ones are beside real samples
-    monkeypatch.setattr("nlptools.layers.output._CHUNK", 64 * VOCABULARY)
-    monkeypatch.setattr("nlptools.compute.kernels.cross_entropy._CHUNK_BYTES", 1)  # at least 64 rows
+    monkeypatch.setattr("nlptools.layers.output.CHUNK", 64 * VOCABULARY)
+    monkeypatch.setattr("nlptools.compute.kernels.cross_entropy.CHUNK_BYTES", 1)  # at least 64 rows
     gpt(tmp_path / "base", vocab_size=VOCABULARY)
     (tmp_path / "prompts.txt").write_text("".join(f"w{i} w{i + 1}\n" for i in range(4, 16)))
     with Largest() as seen:
