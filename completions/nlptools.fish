@@ -673,6 +673,7 @@ complete -c nlptools -n '__fish_seen_subcommand_from train-ppo' -l config -r -d 
 complete -c nlptools -n '__fish_seen_subcommand_from train-ppo' -l dump-config -d 'Print the resolved options in the format of --config, and exit.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-ppo' -s h -d 'Show the main options and an example, and exit.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-ppo' -l help -d 'Show this message and exit.'
+complete -c nlptools -n '__fish_seen_subcommand_from predict' -l ask -x -a 'next replaced' -d 'Ask a head of pretraining: next (BERT: does the second text of the line follow the first?), or replaced (ELECTRA: the probability of each token that it was replaced). Not with --columns, --probabilities, --top-k, --threshold, --submission, --decoding, --to entities, --split, --predictions, --nbest-file, --null-odds, --null-threshold.'
 complete -c nlptools -n '__fish_seen_subcommand_from predict' -l columns -l no-columns -d 'Write the columns of the input before the prediction.'
 complete -c nlptools -n '__fish_seen_subcommand_from predict' -l probabilities -l no-probabilities -d 'Write the probability of every label; the first line contains the labels. Not with --top-k.'
 complete -c nlptools -n '__fish_seen_subcommand_from predict' -l top-k -r -d 'Write the K most probable labels with their probabilities.'

@@ -35,7 +35,8 @@ def command(
     """Run a fine-tuned model on new examples.
 
     MODEL is a directory of finetune, or a Hugging Face BertForSequenceClassification, BertForTokenClassification,
-    BertForQuestionAnswering, BertForMultipleChoice, or the same for ELECTRA or GPT-2. Batches contain examples of
+    BertForQuestionAnswering, BertForMultipleChoice, or the same for ELECTRA or GPT-2; with --ask, a pretrained BERT or
+    ELECTRA. Batches contain examples of
     similar length, which changes numbers only by rounding.
     """
     predict.check()

@@ -126,6 +126,26 @@ class FinetuneTraining(Training):
 class Predict:
     """Prediction options"""
 
+    ask: str | None = option(
+        None,
+        "Ask a head of pretraining: next (BERT: does the second text of the line follow the first?), or replaced (ELECTRA: the"
+        " probability of each token that it was replaced).",
+        choices=("next", "replaced"),
+        excludes=(
+            "columns",
+            "probabilities",
+            "top_k",
+            "threshold",
+            "submission",
+            "decoding",
+            "to entities",
+            "split",
+            "predictions",
+            "nbest",
+            "null_odds",
+            "null_threshold",
+        ),
+    )
     columns: bool = option(False, "Write the columns of the input before the prediction.")
     probabilities: bool = option(
         False,

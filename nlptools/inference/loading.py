@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from nlptools.configs import Compute
 from nlptools.configs.embed import Embed, EmbedWords
+from nlptools.configs.finetuning import Predict
 from nlptools.configs.generation import Generate
 from nlptools.configs.scoring import Score, mixture_weights
 from nlptools.errors import BundleError, UsageError, display
@@ -22,7 +23,7 @@ from nlptools.models import registry
 if TYPE_CHECKING:
     from typing_extensions import TypedDict, Unpack
 
-    from nlptools.configs.finetuning import Files, Predict
+    from nlptools.configs.finetuning import Files
     from nlptools.inference.language_model import TextLanguageModel
     from nlptools.inference.translation import Translator
     from nlptools.models.language.transformer_xl import TransformerXL
@@ -140,6 +141,8 @@ def _family(opened: Opened) -> str:
 def use_of(settings: Settings | None, several: bool = False) -> Use[Any] | None:
     """The use of these settings; None: the default of the model's family. Several models generate."""
     match settings:
+        case Predict(ask=str()):
+            return uses.ASK
         case Score(masked=str()):
             return uses.MASKED
         case Score(choices=True):
@@ -196,7 +199,8 @@ def load(
       for an encoder. Its `memory_length` applies from here on;
     * `Generate`: a `TextLanguageModel`, or a `Translator` for an encoder-decoder; `others` join it as an ensemble;
     * `Embed`: a `TextEmbedder` for an encoder or a language model, a `WordEmbedder` for word vectors;
-    * `Predict`: a `Predictor` for a model with a task head, a `PairPredictor` for an encoder-decoder.
+    * `Predict`: a `Predictor` for a model with a task head, a `PairPredictor` for an encoder-decoder; with `ask`, a
+      `PretrainingPredictor` for an encoder with the head.
 
     Without `settings`, the model decides: word vectors and encoders embed, models with a task head predict, language models
     and encoder-decoders score and generate.

@@ -123,6 +123,7 @@ TRANSLATE: Use[Translator] = Use("generate", suggested=False)
 CONTINUE: Use[TextLanguageModel] = Use("chat and serve", suggested=False)
 EMBED: Use[Embeds] = Use("embed")
 PREDICT: Use[Predicts] = Use("predict")
+ASK: Use[Predicts] = Use("predict --ask")
 FILL: Use[MaskedScorer] = Use("fill")
 CONVERT: Use[Vectors] = Use("convert", suggested=False)  # of embeddings to word vectors
 
@@ -157,6 +158,7 @@ class Uses:
 _LANGUAGE_MODEL = dict.fromkeys((SCORE, CHOOSE, GENERATE, CONTINUE), "language_model:TextLanguageModel.opened")
 _NGRAMS = dict.fromkeys((CHOOSE, GENERATE, CONTINUE), "causal:of_ngrams")
 _MIXED = dict.fromkeys((SCORE, CHOOSE, GENERATE, CONTINUE), "mixed_model:MixedLanguageModel.opened")
+_ASK = {ASK: "pretraining_heads:PretrainingPredictor.opened"}
 _ENCODER = {EMBED: "embedding.text_embedder:of_encoder"}
 _TASK = {PREDICT: "prediction:Predictor.opened"}
 
@@ -194,12 +196,12 @@ TABLE: Mapping[str, Uses] = {
         together=True,
     ),
     registry.ENCODER: Uses(
-        "an encoder without a head that predicts masked tokens", EMBED, _ENCODER, also=("finetune",)
+        "an encoder without a head that predicts masked tokens", EMBED, {**_ENCODER, **_ASK}, also=("finetune",)
     ),
     MASKED_ENCODER: Uses(
         "an encoder",
         EMBED,
-        {**dict.fromkeys((MASKED, FILL), "masked_scoring:MaskedScorer.opened"), **_ENCODER},
+        {**dict.fromkeys((MASKED, FILL), "masked_scoring:MaskedScorer.opened"), **_ENCODER, **_ASK},
         also=("finetune",),
     ),
     SENTENCES: Uses("a sentence-transformers model", EMBED, _ENCODER, also=("finetune",)),
