@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, cast
+from typing import Any
 
 from nlptools import bundle, messages
 from nlptools.batches.features import Features
@@ -86,7 +86,7 @@ class Predictor:
                 look=lambda share, count=count: progress.ahead(int(share * count)),  # type: ignore[misc]
             )
             assert logits is not None
-            yield some, task.decode(logits, features, some, **task.layers_of(cast(TaskHeads, self.model)))
+            yield some, task.decode(logits, features, some, **task.layers_of(self.model))
 
     def lines(self, paths: Sequence[str], errors: str = "strict", force: bool = False) -> Iterator[list[str]]:
         """The lines that `predict` writes for the examples of files, a window at a time; warns of cut examples at the end.
