@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from nlptools import bundle, messages
@@ -94,24 +93,14 @@ class Predictor:
         `force`: replace existing files of --predictions, --nbest-file and --null-odds.
         """
         first = True
-        with self._files(force) as add:
+        with self.task.files(self.settings, force) as add:
             for some, predictions in self.predictions(self.task.read(paths, False, errors)):
                 self.layout = self.task.layout_written(some[0], self.settings)
                 yield self.task.lines(predictions, some, self.settings, first)
                 first = False
-                if add is not None:
-                    add(predictions)
+                add(predictions)
         if self.cut:
             messages.warn(f"cut {messages.counted(self.cut, 'example')} that exceeded the maximum length of the model")
-
-    def _files(self, force: bool) -> AbstractContextManager[Any]:
-        """The files to write besides the lines: a function that adds predictions to them, or None."""
-        if self.task.name != "answer":
-            return nullcontext()
-        from nlptools.tasks.answer.output import answer_files
-
-        task: Any = self.task
-        return answer_files(task, self.settings, force)
 
     def _windows(self, examples: Iterable[Any]) -> Iterator[tuple[list[Any], Features]]:
         """Some examples and their rows; an error in the examples comes after those before it."""

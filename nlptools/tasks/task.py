@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from typing import Any, ClassVar, Generic, TypeVar
@@ -25,6 +26,7 @@ from nlptools.configs.layers import Layers, layers
 from nlptools.configs.tasks.table import GLUE, TASKS, check_options
 from nlptools.errors import BundleError, UsageError, display, shorten, shown
 from nlptools.files.artifacts import JsonObject
+from nlptools.formats.glue import glue_task
 from nlptools.formats.readers import read
 from nlptools.formats.reading_options import Options
 from nlptools.metrics.criterion import Criterion
@@ -176,6 +178,13 @@ class TaskOf(ABC, Generic[E, P]):
             return [json.dumps(value, ensure_ascii=False) for value in objects]
         return self.text_lines(predictions, examples, settings, first)
 
+    def files(self, settings: Predict, force: bool) -> AbstractContextManager[Callable[[Sequence[P]], None]]:
+        """The files that `predict` writes besides its lines: a function that adds predictions to them.
+
+        `force`: replace existing files. Raises OutputError, StreamError.
+        """
+        return nullcontext(lambda predictions: None)
+
     def layout_written(self, example: E, settings: Predict) -> str:
         """The layout of `lines`, as in `files.layout_names.check_output`; `example` is the first one."""
         return "text" if settings.to == "text" else "jsonl"
@@ -202,7 +211,8 @@ Task = TaskOf[Any, Any]  # of any examples
 
 def for_training(settings: Finetune, files: Files) -> Task:
     """The task to train. Raises UsageError."""
-    name = "classify" if settings.task.startswith(GLUE) else settings.task
+    name, glue = settings.task, settings.task.startswith(GLUE)
+    name = glue_task(name.removeprefix(GLUE)).task if glue else name
     task: Task = _class(name).from_options(settings, files)
     return task
 

@@ -42,7 +42,6 @@ class TaskEntry:
 
 
 _TEXTS = "nlptools.tasks.classify.task:Classification"
-_WORDS = "nlptools.tasks.tag.task:Tagging"
 _OBJECTS = ("jsonl", "parquet")
 _TABLES = ("table", "csv", "jsonl", "parquet")
 _LINES = ("columns", "probabilities", "top_k", "submission")
@@ -71,18 +70,26 @@ TASKS = {
         "classify:PairOptions", "files:TableFiles", _TEXTS, "sequence", (*_TABLES, "rte"), _LINES, **_OF_TEXTS
     ),
     "regress": TaskEntry(
-        "classify:RegressOptions", "files:TableFiles", _TEXTS, "sequence", (*_TABLES, "rte"), _LINES, **_OF_TEXTS
+        "classify:RegressOptions",
+        "files:TableFiles",
+        "nlptools.tasks.classify.regression:Regression",
+        "sequence",
+        (*_TABLES, "rte"),
+        _LINES,
+        **_OF_TEXTS,
     ),
     "tag": TaskEntry(
         "tag:TagOptions",
         "files:TagFiles",
-        _WORDS,
+        "nlptools.tasks.tag.task:Tagging",
         "tokens",
         ("conll", "conllu", "lines"),
         (*_TAGS, "split"),
         **_OF_WORDS,
     ),
-    "roles": TaskEntry("tag:RolesOptions", "files:TagFiles", _WORDS, "tokens", ("conllu",), _TAGS),
+    "roles": TaskEntry(
+        "tag:RolesOptions", "files:TagFiles", "nlptools.tasks.tag.roles:Roles", "tokens", ("conllu",), _TAGS
+    ),
     "answer": TaskEntry(
         "answer:AnswerOptions",
         "files:TableFiles",

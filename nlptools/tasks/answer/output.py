@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from nlptools.configs.finetuning import Predict
 from nlptools.files import streams
 from nlptools.tasks.answer.decoding import AnswerRecord
-from nlptools.tasks.answer.task import Answered, QuestionAnswering
 
 
 @contextmanager
 def answer_files(
-    task: QuestionAnswering, settings: Predict, force: bool = False
-) -> Iterator[Callable[[Sequence[Answered]], None]]:
-    """The files that `settings` names; yields a function that writes the answers to some more questions.
+    values: Sequence[tuple[str | None, Callable[[AnswerRecord], object]]], force: bool = False
+) -> Iterator[Callable[[Iterable[AnswerRecord]], None]]:
+    """Files of a value per question, by their paths (None: no file); yields a function that writes those of more questions.
 
     Raises:
         OutputError: a file exists and `force` is not set, or cannot be created.
         StreamError: a write failed.
     """
-    values: tuple[tuple[str | None, Callable[[AnswerRecord], object]], ...] = (
-        (settings.predictions, task.text),
-        (settings.nbest, AnswerRecord.nbest_json),
-        (settings.null_odds, lambda record: record.null_odds),
-    )
     opening = "{\n"
 
-    def add(predictions: Sequence[Answered]) -> None:
+    def add(records: Iterable[AnswerRecord]) -> None:
         nonlocal opening
-        for record, _ in predictions:
+        for record in records:
             for file, value in files:
                 member = json.dumps({record.id: value(record)}, indent=4, ensure_ascii=False)[2:-2]
                 file.write(opening + member)

@@ -12,8 +12,10 @@ Shapes: N questions, R rows, B rows of a batch, T tokens of a row, C scores of a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -34,6 +36,7 @@ from nlptools.formats.examples import Question
 from nlptools.metrics import squad
 from nlptools.tasks.answer.decoding import AnswerRecord, answers, best_spans, gold, tune_threshold
 from nlptools.tasks.answer.features import AnswerFeatures, AnswerTargets, answer_features, answer_targets
+from nlptools.tasks.answer.output import answer_files
 from nlptools.tasks.task import AUTO, TaskOf, check_best, reading_options, saved_setting
 
 _LENGTH = 384  # tokens of a window, unless --max-length says otherwise
@@ -197,6 +200,16 @@ class QuestionAnswering(TaskOf[Question, Answered]):
     def text(self, record: AnswerRecord) -> str:
         """The answer; empty for none."""
         return record.text(math.inf if self.required else self.threshold)
+
+    @contextmanager
+    def files(self, settings: Predict, force: bool) -> Iterator[Callable[[Sequence[Answered]], None]]:
+        values = (
+            (settings.predictions, self.text),
+            (settings.nbest, AnswerRecord.nbest_json),
+            (settings.null_odds, attrgetter("null_odds")),
+        )
+        with answer_files(values, force) as add:
+            yield lambda predictions: add(p.record for p in predictions)
 
     def text_lines(
         self, predictions: Sequence[Answered], examples: Sequence[Question], settings: Predict, first: bool

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from nlptools.batches.features import Encoding
 from nlptools.configs import Compute
 from nlptools.configs.finetuning import Files, Predict
@@ -24,6 +26,8 @@ from nlptools.files import atomic
 from nlptools.formats.examples import Place, Ranking, TextExample, Turn
 from nlptools.inference.loading import load
 from nlptools.inference.prediction import Predictor
+from nlptools.tasks.classify.regression import Regression
+from nlptools.tasks.reward.task import RewardTask
 from nlptools.text.chat_templates import after_answer
 from nlptools.training.engine import stop
 
@@ -73,12 +77,11 @@ class RewardModel:
     def __init__(self, path: str, compute: Compute) -> None:
         pair = Files(text_column=("prompt", "completion"))  # for models that do not record how many texts they read
         loaded = load(path, settings=Predict(), files=pair, compute=compute)
-        if not isinstance(loaded, Predictor) or loaded.task.name not in ("reward", "regress"):
+        if not isinstance(loaded, Predictor) or not isinstance(loaded.task, RewardTask | Regression):
             raise UsageError(
                 f"--reward {display(path)}: not a model of train-reward, and not a sequence classifier with one label"
             )
-        self.predictor = loaded
-        self.texts = int(getattr(loaded.task, "texts", 0))  # of examples of a sequence classifier
+        self.predictor, self.task = loaded, loaded.task
         encoding = loaded.encoding
         self.encoding = encoding if isinstance(encoding, Encoding) else None
         chat = None if self.encoding is None else self.encoding.chat
@@ -87,21 +90,24 @@ class RewardModel:
 
     def __call__(self, samples: Sequence[Sample]) -> list[float]:
         """See `Reward`."""
-        ranked = self.predictor.task.name == "reward"
-        examples = list(map(self._ranking if ranked else self._texts, samples))
-        found = [number for _, numbers in self.predictor.predictions(examples) for number in numbers]
-        return [float(rewards[0]) for rewards in found] if ranked else list(map(float, found))
+        examples = list(map(self._example, samples))
+        found = [prediction for _, some in self.predictor.predictions(examples) for prediction in some]
+        return np.array(found, np.float64).reshape(len(samples)).tolist()
+
+    def _example(self, sample: Sample) -> Ranking | TextExample:
+        """A sample as an example of the task."""
+        return self._texts(sample, self.task.texts) if isinstance(self.task, Regression) else self._ranking(sample)
 
     def _ranking(self, sample: Sample) -> Ranking:
         """An example of `train-reward`: responses have no mark at the end."""
         text = sample.completion.removesuffix(self.end)
         return Ranking((Turn("", sample.prompt),), ((Turn("", text),),), (), Place("samples", 0))
 
-    def _texts(self, sample: Sample) -> TextExample:
+    def _texts(self, sample: Sample, texts: int) -> TextExample:
         """An example of a sequence classifier."""
         prompt = sample.prompt if self.encoding is None else self.encoding.without_start(sample.prompt)
         text = sample.completion.removesuffix(self.end) + (self.after if sample.ended else "")
-        return TextExample((prompt + text,) if self.texts == 1 else (prompt, text), None, Place("samples", 0))
+        return TextExample((prompt + text,) if texts == 1 else (prompt, text), None, Place("samples", 0))
 
 
 @dataclass(frozen=True)

@@ -186,7 +186,7 @@ def test_class_weights_by_hand() -> None:
     def weights(said: str) -> list[float]:
         made = tasks.for_training(Finetune(task="classify", model="m", class_weights=said), Files()).learn(examples)
         assert isinstance(made, Classification)
-        found: list[float] = made._targets(examples)["weight"].tolist()
+        found: list[float] = made.targets(examples)["weight"].tolist()
         return found
 
     assert weights("none") == [1, 1, 1]

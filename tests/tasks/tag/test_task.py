@@ -186,7 +186,7 @@ def test_broken_tags_are_told_and_mended(tmp_path: Path, capfd: pytest.CaptureFi
     ("settings", "told"),
     [
         ({"class_weights": "balanced"}, "--class-weights applies to --task classify, pair only"),
-        ({"best": "pearson"}, "--best pearson: expected one of auto"),
+        ({"best": "pearson"}, "--best pearson: expected auto, accuracy, f1, loss"),
         ({"scheme": "iob9"}, "no such scheme"),
         ({"layout": "lines"}, "no tags to learn from"),
         ({"task": "classify", "crf": True}, "--crf applies to --task tag, roles only"),

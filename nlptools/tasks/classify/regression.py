@@ -1,0 +1,108 @@
+"""The task regress: a number for one text or two; see `texts`.
+
+Departure: the bias of the head starts from the mean of the training data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from nlptools import bundle
+from nlptools.batches.features import WEIGHT, Features
+from nlptools.configs.finetuning import Files, Finetune, Predict
+from nlptools.errors import UsageError
+from nlptools.files.artifacts import JsonObject
+from nlptools.formats.examples import TextExample
+from nlptools.metrics import correlation
+from nlptools.tasks.classify import training_labels
+from nlptools.tasks.classify.texts import TextTask
+from nlptools.tasks.task import gold, id2label
+
+
+@dataclass(frozen=True)
+class Regression(TextTask[float]):
+    """See the module's docstring.
+
+    Attributes:
+        mean: the mean of the training numbers, learned.
+    """
+
+    mean: float = 0.0
+
+    learns: ClassVar[tuple[str, ...]] = ("mean", "texts", *training_labels.COLUMNS)
+
+    @classmethod
+    def from_options(cls, settings: Finetune, files: Files) -> Regression:
+        if settings.class_weights != "none":
+            raise UsageError("--class-weights needs examples with exactly one label each")
+        return cls(**cls.chosen(settings, files, {})).checked(settings)
+
+    @classmethod
+    def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> Regression:
+        return cls("regress", **cls.saved(loaded, settings, files, {}))
+
+    @property
+    def num_labels(self) -> int:
+        return 1
+
+    @property
+    def own_numbers(self) -> tuple[str, ...]:
+        return ("loss", "spearman", "pearson")
+
+    def learn(self, examples: Sequence[TextExample]) -> Regression:
+        read = training_labels.columns_settings(examples[0].read)
+        task = replace(self, **read, mean=float(np.mean(_numbers(examples))), texts=len(examples[0].texts))
+        task.check(examples)
+        return task
+
+    def check(self, examples: Sequence[TextExample]) -> None:
+        for e in examples:
+            if len(e.texts) != self.texts:
+                raise e.place.error(f"{len(e.texts)} texts, the first training example has {self.texts}")
+
+    def targets(self, examples: Sequence[TextExample]) -> dict[str, np.ndarray]:
+        return {"number": _numbers(examples).astype(np.float32), WEIGHT: np.ones(len(examples), np.float32)}
+
+    @torch.no_grad()
+    def begin(self, model: nn.Module) -> None:
+        output = cast(nn.Linear, model.get_submodule("sequence.output"))
+        if output.bias is not None:
+            output.bias.fill_(self.mean)
+
+    def loss(self, logits: Tensor, *targets: Tensor) -> Tensor:
+        target, weight = targets
+        return ((logits[:, 0] - target).square() * weight).sum()
+
+    def decode(self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[TextExample]) -> list[float]:
+        return [float(logits[0]) for logits in outputs]
+
+    def measure(self, predictions: Sequence[float], examples: Sequence[TextExample]) -> dict[str, float]:
+        """Mean squared error, Pearson and Spearman correlation (0 where all numbers are equal), and the mean of both."""
+        right, predicted = _numbers(examples), np.array(predictions)
+        both = {"pearson": 0.0, "spearman": 0.0}
+        if np.ptp(right) > 0 and np.ptp(predicted) > 0:
+            texts = list(map(str, right)), list(map(str, predicted))
+            both = correlation.evaluate(*texts, ("pearson", "spearman")).values()
+        loss, mean = float(((right - predicted) ** 2).mean()), (both["pearson"] + both["spearman"]) / 2
+        numbers = {"loss": loss, **both, "mean": mean}
+        return {"answers": float(len(set(predictions))), **{name: numbers[name] for name in self.numbers}}
+
+    def fields(self, prediction: float, settings: Predict) -> dict[str, str | float]:
+        return {"prediction": round(prediction, 6)}
+
+    def submitted(self, prediction: float) -> float:
+        return prediction
+
+    def label_settings(self) -> JsonObject:
+        return {**id2label(["LABEL_0"]), "problem_type": "regression"}
+
+
+def _numbers(examples: Sequence[TextExample]) -> np.ndarray:
+    """(N,) float64: the numbers of labelled examples."""
+    return np.array([float(gold(e.label)) for e in examples])

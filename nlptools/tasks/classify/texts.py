@@ -1,0 +1,146 @@
+"""What the tasks classify, pair and regress share: one text or two, and what a head says about them.
+
+Devlin et al. 2019, section 4.1: a linear layer on the vector of the first token, in a GPT of the last (Radford et al. 2018).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self, TypeVar
+
+import numpy as np
+
+from nlptools import bundle
+from nlptools.batches.features import Encoding, Features
+from nlptools.batches.text_rows import TextEncoding
+from nlptools.configs.finetuning import Files, Finetune, Predict
+from nlptools.configs.tasks.table import GLUE
+from nlptools.errors import UsageError
+from nlptools.files.artifacts import JsonObject
+from nlptools.files.line_records import escape
+from nlptools.formats.examples import TextExample
+from nlptools.formats.glue import GLUE as GLUE_TASKS
+from nlptools.formats.glue import find, glue_task, submission
+from nlptools.formats.texts import columns_with, header_with
+from nlptools.tasks.classify import training_labels
+from nlptools.tasks.task import TaskOf, check_best, reading_options, saved_setting
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True)
+class TextTask(TaskOf[TextExample, P]):
+    """See the module's docstring.
+
+    Attributes:
+        glue: name of the GLUE task, or "".
+        texts: texts per example; 0: as many as the file has.
+        text_column, label_column, width, delimiter: the columns of the first training file (`Columns`), learned.
+    """
+
+    glue: str = ""
+    texts: int = 0
+    text_column: tuple[str, ...] = ()
+    label_column: str = ""
+    width: int = 0
+    delimiter: str = ""
+
+    not_remembered: ClassVar[tuple[str, ...]] = ("layout", "delimiter")  # `text_column` and so on are remembered
+
+    @staticmethod
+    def chosen(settings: Finetune, files: Files, reads: JsonObject) -> JsonObject:
+        """The fields of this class for training; `reads`: further options of reading. Raises UsageError."""
+        name, glue, layout = settings.task, "", {}
+        if name.startswith(GLUE):
+            glue = find(name.removeprefix(GLUE))
+            name, layout = glue_task(glue).task, {"layout": GLUE + glue}
+        return {"name": name, "options": reading_options(files, **reads, **layout), "best": settings.best, "glue": glue}
+
+    def checked(self, settings: Finetune) -> Self:
+        """This task. Raises UsageError for a measure in --best that it lacks."""
+        check_best(settings, self.numbers)
+        return self
+
+    @staticmethod
+    def saved(loaded: bundle.Bundle[object], settings: Predict, files: Files, reads: JsonObject) -> JsonObject:
+        """The fields of this class for prediction; `reads`: further options of reading. Raises UsageError, BundleError."""
+        config = loaded.config
+        texts = saved_setting(config, "texts", 2 if len(files.text_column) == 2 else 1)
+        glue = saved_setting(config, "glue", "")
+        if settings.submission and not glue:
+            raise UsageError("--submission: expected a model of --task glue/NAME")
+        layout = {"layout": GLUE + glue} if settings.submission else {}
+        learned = training_labels.learned_columns(config)
+        options = reading_options(files, labelled=False, texts=texts, learned=learned, **reads, **layout)
+        return {"options": options, "glue": glue, "texts": texts}
+
+    @property
+    @abstractmethod
+    def own_numbers(self) -> tuple[str, ...]:
+        """The `numbers` of a task outside GLUE."""
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        if not self.glue:
+            return self.own_numbers
+        metrics = GLUE_TASKS[self.glue].metrics
+        return ("loss", *metrics, "mean") if len(metrics) > 1 else ("loss", *metrics)
+
+    def features(self, examples: Sequence[TextExample], encoding: Encoding | TextEncoding, labelled: bool) -> Features:
+        rows = encoding.rows([e.texts for e in examples])
+        return replace(rows, targets=self.targets(examples)) if labelled else rows
+
+    @abstractmethod
+    def targets(self, examples: Sequence[TextExample]) -> dict[str, np.ndarray]:
+        """See `Features.targets`."""
+
+    # -- prediction ---------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def fields(self, prediction: P, settings: Predict) -> dict[str, str | float]:
+        """The columns of a prediction, by name."""
+
+    def json_fields(self, prediction: P, settings: Predict) -> JsonObject:
+        """The columns of a prediction in an object."""
+        return {**self.fields(prediction, settings)}
+
+    @abstractmethod
+    def submitted(self, prediction: P) -> str | float:
+        """A prediction in the file of a submission to GLUE."""
+
+    def header(self, settings: Predict) -> list[str]:
+        """The line before the predictions, if there is one."""
+        return []
+
+    def layout_written(self, example: TextExample, settings: Predict) -> str:
+        layout = {"csv": "csv", "jsonl": "jsonl"}.get(example.layout, "text") if settings.columns else ""
+        return layout or super().layout_written(example, settings)
+
+    def text_lines(
+        self, predictions: Sequence[P], examples: Sequence[TextExample], settings: Predict, first: bool
+    ) -> list[str]:
+        if settings.submission:
+            predicted = map(self.submitted, predictions)
+            return list(submission(self.glue, zip(map(_id, examples), predicted, strict=True)))[not first :]
+        fields = [self.fields(p, settings) for p in predictions]
+        if settings.columns:
+            named = header_with(examples[0], list(fields[0])) if first else None
+            lines = [columns_with(e, row) for e, row in zip(examples, fields, strict=True)]
+            return lines if named is None else [named, *lines]
+        lines = ["\t".join(escape(v) if isinstance(v, str) else f"{v:.6g}" for v in row.values()) for row in fields]
+        return [*self.header(settings), *lines] if first else lines
+
+    def as_json(self, prediction: P, example: TextExample, settings: Predict) -> JsonObject:
+        fields = self.json_fields(prediction, settings)
+        return fields if example.id is None else {"id": example.id, **fields}
+
+    def own_settings(self) -> JsonObject:
+        columns = {name: vars(self)[name] for name in training_labels.COLUMNS if self.text_column}
+        return {"glue": self.glue, "texts": self.texts, **columns}
+
+
+def _id(example: TextExample) -> str:
+    """The id of the example in a submission: its own, or its number in the file."""
+    return example.id if example.id is not None else str(example.place.line - 1 - bool(example.header))
