@@ -1135,6 +1135,7 @@ complete -c nlptools -n '__fish_seen_subcommand_from bleu' -l tokenize -r -a '13
 complete -c nlptools -n '__fish_seen_subcommand_from bleu' -l smooth -x -a 'exp floor add-k none' -d 'Smoothing of n-gram orders without a match.'
 complete -c nlptools -n '__fish_seen_subcommand_from bleu' -l smooth-value -r -d 'Parameter of --smooth floor (default 0.1) or add-k (default 1).'
 complete -c nlptools -n '__fish_seen_subcommand_from bleu' -s l -l lowercase -l no-lowercase -d 'Ignore case in BLEU.'
+complete -c nlptools -n '__fish_seen_subcommand_from bleu' -l clip -l no-clip -d 'Count an n-gram at most as often as in one reference. --no-clip is for teaching: its scores are not BLEU. Not with --signature sacrebleu.'
 complete -c nlptools -n '__fish_seen_subcommand_from bleu' -l force -l no-force -d 'Do not warn about text that looks tokenized, or unsuitable for the tokenizer.'
 complete -c nlptools -n '__fish_seen_subcommand_from bleu' -l chrf-char-order -r -d 'Maximum length of character n-grams.'
 complete -c nlptools -n '__fish_seen_subcommand_from bleu' -l chrf-word-order -r -d 'Maximum length of word n-grams; 2: chrF++.'

@@ -66,6 +66,11 @@ class BleuOptions:
         None, "Parameter of --smooth floor (default 0.1) or add-k (default 1).", low=0, metavar="X"
     )
     lowercase: bool = option(False, "Ignore case in BLEU.", short="-l")
+    clip: bool = option(
+        True,
+        "Count an n-gram at most as often as in one reference. --no-clip is for teaching: its scores are not BLEU.",
+        excludes=("signature sacrebleu",),
+    )
     force: bool = option(False, "Do not warn about text that looks tokenized, or unsuitable for the tokenizer.")
 
 

@@ -28,7 +28,7 @@ class Ids(dict[Hashable, int]):
         return number
 
 
-def matches(streams: Sequence[Ints], num_ids: int, num_segments: int, order: int) -> Ints:
+def matches(streams: Sequence[Ints], num_ids: int, num_segments: int, order: int, clip: bool = True) -> Ints:
     """Clipped n-gram matches of a hypothesis with its references, by segment, for n = 1 to `order`: (S, order).
 
     Of several references, the one with the most occurrences of an n-gram counts.
@@ -36,6 +36,7 @@ def matches(streams: Sequence[Ints], num_ids: int, num_segments: int, order: int
     Args:
         streams: the hypothesis and then each reference: numbers of tokens from 1 to `num_ids` - 1, the fewer the
             faster, with `END` after each of the S segments. Where a segment lacks a reference, it is empty.
+        clip: otherwise each n-gram of the hypothesis that occurs in a reference counts.
     """
     matched = np.zeros((num_segments, order), np.int64)
     tokens = np.concatenate([*streams, np.zeros(order, np.int64)])
@@ -56,7 +57,7 @@ def matches(streams: Sequence[Ints], num_ids: int, num_segments: int, order: int
         keys = _extend(head, tokens, starts + done, more, bits)
         ranked = np.sort(keys << stream_bits | stream)
         for n in range(1, more + 1):
-            heads, counts = _count(ranked, len(streams), stream_bits, bits, bits * (more - n))
+            heads, counts = _count(ranked, len(streams), stream_bits, bits, bits * (more - n), clip)
             matched[:, done + n - 1] = np.bincount(owner[heads >> bits * n], counts, num_segments)
         done += more
         whole = (keys & (1 << bits) - 1) != END
@@ -92,8 +93,8 @@ def _extend(head: Ints, tokens: Ints, at: Ints, more: int, bits: int) -> Ints:
     return keys
 
 
-def _count(ranked: Ints, num_streams: int, stream_bits: int, bits: int, dropped: int) -> tuple[Ints, Ints]:
-    """The distinct n-grams in sorted keys without their last `dropped` bits, and the clipped matches of each."""
+def _count(ranked: Ints, num_streams: int, stream_bits: int, bits: int, dropped: int, clip: bool) -> tuple[Ints, Ints]:
+    """The distinct n-grams in sorted keys without their last `dropped` bits, and the matches of each, clipped or not."""
     keys = ranked >> stream_bits + dropped
     inside = (keys & (1 << bits) - 1) != END
     keys, stream = keys[inside], ranked[inside] & (1 << stream_bits) - 1
@@ -103,7 +104,9 @@ def _count(ranked: Ints, num_streams: int, stream_bits: int, bits: int, dropped:
     size = np.diff(first, append=len(keys))
     if num_streams == 2:
         others = np.add.reduceat(stream, first) if len(first) else size
-        return keys[first], np.minimum(size - others, others)
+        own, most = size - others, others
+        return keys[first], np.minimum(own, most) if clip else own * (most > 0)
     place = (np.cumsum(new) - 1) * num_streams + stream
     table = np.bincount(place, minlength=len(first) * num_streams).reshape(-1, num_streams)
-    return keys[first], np.minimum(table[:, 0], table[:, 1:].max(axis=1))
+    own, most = table[:, 0], table[:, 1:].max(axis=1)
+    return keys[first], np.minimum(own, most) if clip else own * (most > 0)

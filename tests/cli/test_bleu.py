@@ -471,6 +471,24 @@ def test_verbose_shows_how_bleu_comes_about(call, files):
     assert "(smoothed)" in smoothed and "\nBLEU = " in smoothed
 
 
+def test_unclipped_precision(call, tmp_path):
+    for number, line in enumerate(["The cat is on the mat", "There is a cat on the mat"], 1):
+        (tmp_path / f"ref{number}").write_text(f"{line}\n")
+    options = ("--lowercase", "--order", 1, "--tokenize", "none", "--verbose")
+    for references, clipped in ((["ref1"], 2), (["ref2"], 1), (["ref1", "ref2"], 2)):
+        done = call("bleu", *references, *options, stdin="the the the the the the the\n")
+        assert f"1-grams: {clipped} of 7 match" in done.err and "clip" not in done.text
+        done = call("bleu", *references, *options, "--no-clip", stdin="the the the the the the the\n")
+        assert "1-grams: 7 of 7 match, 100.00%" in done.err and "|clip:no|" in done.text
+        done = call("bleu", *references, *options, "--no-clip", stdin="no such words\n")
+        assert "1-grams: 0 of 3 match" in done.err
+    hypothesis, parts = "the the mat\n", ("--statistics", "part.tsv")
+    expected = call("bleu", "ref1", "--no-clip", *parts, stdin=hypothesis).out
+    assert call("bleu", "--merge", "part.tsv").out == expected
+    done = call("bleu", "ref1", "--no-clip", "--signature", "sacrebleu", stdin=hypothesis)
+    assert done.code == 2 and "--no-clip cannot be combined with --signature sacrebleu" in done.err
+
+
 def test_holm(call, files):
     (files / "third").write_text("the mat\nhello\n")
     arguments = ["ref", *TWO, "-i", "third", "--paired-ar", "50", "-f", "json"]

@@ -78,6 +78,7 @@ class Bleu(CorpusMetric):
             orders but the first; "none".
         smooth_value: None for 0.1 with "floor", 1 with "add-k".
         lowercase: ignore case. The text is lower-cased before it is tokenized, unlike with mteval's -c.
+        clip: count an n-gram at most as often as in one reference; False shows why BLEU does.
 
     Raises:
         UsageError: no such tokenizer or smoothing, an order below 1, a value for a smoothing that takes none.
@@ -91,6 +92,7 @@ class Bleu(CorpusMetric):
     smooth: str = "exp"
     smooth_value: float | None = None
     lowercase: bool = False
+    clip: bool = True
     _ids: Ids = field(default_factory=lambda: Ids({_END: END}), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -141,7 +143,8 @@ class Bleu(CorpusMetric):
             ("tok", self._tokenizer[0]),
             ("smooth", self.smooth if value is None else f"{self.smooth}[{value:.2f}]"),
         ]
-        return (*items, ("order", str(self.order))) if self.order != 4 else tuple(items)
+        order = [("order", str(self.order))] if self.order != 4 else []
+        return (*items, *order, *([] if self.clip else [("clip", "no")]))
 
     def _count(self, hypotheses: Sequence[str], references: References) -> Ints:
         """Length, nearest reference length, matches and n-grams by order of each segment: (S, 2 + 2 N)."""
@@ -154,7 +157,7 @@ class Bleu(CorpusMetric):
         n = np.arange(self.order)
         table = np.empty((len(hypotheses), 2 + 2 * self.order), np.int64)
         table[:, 0] = lengths[0]
-        table[:, 2 : 2 + self.order] = matches(streams, len(self._ids), len(hypotheses), self.order)
+        table[:, 2 : 2 + self.order] = matches(streams, len(self._ids), len(hypotheses), self.order, self.clip)
         table[:, 2 + self.order :] = np.maximum(lengths[0][:, None] - n, 0)
         for r, lines in enumerate(references, 1):
             lengths[r][[line is None for line in lines]] = _FAR

@@ -23,6 +23,7 @@ _SHORT = {  # of keys in signatures; see `_signature` for TER's tokenizer
     "version": "v",
     "case": "c",
     "eff": "e",
+    "clip": "cl",
     "smooth": "s",
     "order": "n",
     "space": "s",

@@ -29,6 +29,7 @@ from nlptools.text.bleu_blocks import SEPARATE
 from nlptools.version import __version__
 
 _MARK = "# nlptools statistics "
+_LATER = {"clip": True}  # options that older files lack, and the value that is not written
 
 
 def header(metric: CorpusMetric) -> list[str]:
@@ -75,6 +76,7 @@ def merge(paths: Sequence[str], keep_rows: bool = False) -> tuple[CorpusMetric, 
 def _description(metric: CorpusMetric) -> dict[str, Any]:
     kind = type(metric).__name__.lower()
     options = {f.name: getattr(metric, f.name) for f in dataclasses.fields(metric_class(kind)) if f.init}
+    options = {name: value for name, value in options.items() if (name, value) not in _LATER.items()}
     return {"metric": kind, "options": options, "signature": dict(metric.signature()), "version": __version__}
 
 
@@ -96,6 +98,8 @@ def _restored(description: dict[str, Any], columns: Sequence[str], path: str) ->
     """The metric that a header describes."""
     try:
         cls, options = metric_class(description["metric"]), dict(description["options"])
+        later = {f.name: _LATER[f.name] for f in dataclasses.fields(cls) if f.name in _LATER}
+        options = {**later, **options}
         _check_options(cls, options, len(columns))
         if cls is Bleu and options["tokenize"] not in SEPARATE:
             metric: CorpusMetric = Bleu.without_tokenizer(str(dict(description["signature"])["tok"]), options)
