@@ -131,6 +131,14 @@ class VectorRun:
         check=duration,
         free=True,
     )
+    show_pairs: int = option(
+        0,
+        "Print the first N training pairs of the text as a table, and do not train (not glove).",
+        low=0,
+        metavar="N",
+        free=True,
+        excludes=("output", "run", "valid", "init", "model glove"),
+    )
     save_every: str = option("10m", "Checkpoint interval: time (10m), epochs (1e), never.", check=interval, free=True)
     resume: str = option("auto", "Continue from a checkpoint.", choices=("auto", "never", "must"), free=True)
     force: bool = option(False, "Replace the output, or a different run in its directory.", free=True)

@@ -356,6 +356,36 @@ def test_refusals(call: Run, tmp_path: Path, args: list[str], stdin: str | bytes
     assert not list(tmp_path.iterdir())
 
 
+def test_the_training_pairs_of_a_text(call: Run, tmp_path: Path) -> None:
+    text = "the quick brown fox\na\nthe dog\n"
+    options = ("--show-pairs", 99, "--min-count", 1, "--window", 2)
+    done = call("train-w2v", *options, "--loss", "softmax", stdin=text)
+    pairs = "the quick, the brown, quick the, quick brown, quick fox, brown the, brown quick, brown fox, fox quick, fox brown"
+    assert done.code == 0 and [line.split("\t") for line in done.lines] == [
+        pair.split() for pair in f"{pairs}, the dog, dog the".split(", ")
+    ]
+    done = call("train-w2v", *options[2:], "--show-pairs", 3, "--loss", "hs", stdin=text)
+    assert done.lines == ["the\tquick", "the\tbrown", "quick\tthe"]
+    done = call("train-w2v", *options, "--loss", "hs", "--model", "cbow", stdin=text)
+    assert done.lines[:2] == ["quick brown\tthe", "the brown fox\tquick"] and len(done.lines) == 6
+    done = call("train-w2v", *options, "--negative", 3, "--seed", 2, stdin=text)
+    rows = [line.split("\t") for line in done.lines]
+    assert len(rows) == 12 * 4 and [row[2] for row in rows] == ["1", "0", "0", "0"] * 12
+    assert [" ".join(row[:2]) for row in rows[::4]] == f"{pairs}, the dog, dog the".split(", ")
+    assert all(row[0] == rows[number // 4 * 4][0] for number, row in enumerate(rows))
+    assert len({row[1] for row in rows if row[2] == "0"}) > 3
+    assert call("train-w2v", *options, "--negative", 3, "--seed", 2, stdin=text).out == done.out
+    for more, stdin, code, message in (
+        (["--model", "glove"], text, 2, "--show-pairs cannot be combined with --model glove"),
+        (["-o", "v.txt"], text, 2, "--show-pairs cannot be combined with --output"),
+        ([], "a\nb\n", 65, "no word has another one in its window"),
+        (["--min-count", 5], text, 65, "--min-count"),
+    ):
+        done = call("train-w2v", *options, *more, stdin=stdin)
+        assert done.code == code and message in done.err, done.err
+    assert not list(tmp_path.iterdir())
+
+
 def test_text_that_cannot_be_read_leaves_nothing(call: Run, tmp_path: Path) -> None:
     for place in (("--run", "kept", "-o", "v.txt"), ("-o", "v.txt"), ("-o", "made")):
         assert call("train-w2v", *place, stdin=b"good\nbad \xff\n").code == 65
