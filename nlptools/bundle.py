@@ -66,11 +66,6 @@ class Bundle(Generic[M]):
         return Bundle(**{**vars(self), "model": model})
 
     @property
-    def is_encoder(self) -> bool:
-        """Whether the model is a BERT or an ELECTRA, with any heads."""
-        return self.family == "encoder"
-
-    @property
     def family(self) -> str:
         """The family of the architecture, see `models.registry`."""
         from nlptools.models import registry

@@ -30,7 +30,7 @@ def command(
     """
     groups = parse(evaluate.metric)
     check_usage(groups, evaluate, source, report)
-    if report.report and groups[0][0].family == "labels":
+    if report.report and groups[0][0].group == "labels":
         groups = parse(["accuracy"])  # the report has all metrics of each label
     without_blas_threads()
     from nlptools.files import streams

@@ -8,7 +8,7 @@ from typing import Any
 
 from nlptools.configs import LARGEST_SEED, confidence, delimiter_option, option
 from nlptools.configs.combinations import check_combinations
-from nlptools.configs.metrics import FAMILIES, MetricRequest, is_metric, takers, title
+from nlptools.configs.metrics import GROUPS, MetricRequest, is_metric, takers, title
 from nlptools.errors import UsageError
 
 AVERAGES = ("binary", "macro", "micro", "weighted", "none")
@@ -22,7 +22,7 @@ class Evaluate:
 
     metric: tuple[str, ...] = option(
         MISSING,
-        f"Metrics, separated by commas or spaces: {', '.join(family.listed for family in FAMILIES.values())}.",
+        f"Metrics, separated by commas or spaces: {', '.join(group.listed for group in GROUPS.values())}.",
         short="-m",
         metavar="NAME,...",
         more=is_metric,
@@ -142,7 +142,7 @@ class EvaluationReport:
 def check_taken(groups: Iterable[Sequence[MetricRequest]], *settings: Any) -> None:
     """Raises UsageError if an option differs from its default and no requested metric takes it."""
     requests = [request for group in groups for request in group]
-    kinds = {kind for request in requests for kind in (request.family, FAMILIES[request.family].reads)}
+    kinds = {kind for request in requests for kind in (request.group, GROUPS[request.group].reads)}
     for setting in settings:
         for field in fields(setting):
             taken_by = takers(field.name)
@@ -159,19 +159,19 @@ def check_usage(
     check_taken(groups, evaluate, source, report)
     check_combinations(evaluate, source, report)
     first = groups[0][0]
-    family = FAMILIES[first.family]
-    single = len(groups) == 1 and (len(groups[0]) == 1 or first.family == "labels")
+    group = GROUPS[first.group]
+    single = len(groups) == 1 and (len(groups[0]) == 1 or first.group == "labels")
     refusals = (
-        (not source.reference and family.references in ("one", "any"),
+        (not source.reference and group.references in ("one", "any"),
          f"{first.metric} needs gold data: missing option '-r'"),
-        (source.reference and family.references == "none", f"{first.metric} takes no reference"),
-        (len(source.reference) > 1 and family.references != "any", f"{first.metric} takes one reference"),
+        (source.reference and group.references == "none", f"{first.metric} takes no reference"),
+        (len(source.reference) > 1 and group.references != "any", f"{first.metric} takes one reference"),
         (evaluate.raw and evaluate.scheme not in (None, "conlleval"), "--raw applies to --scheme conlleval only"),
-        (report.report and "report" not in family.options,
+        (report.report and "report" not in group.options,
          f"--to report is not for {first.metric}, but for {', '.join(map(title, takers('report')))}"),
         (report.report and (not single or any(request.value for request in groups[0])),
          "--to report is for one metric, and all of it"),
-        (report.fail_under is not None and first.metric in family.lower_is_better,
+        (report.fail_under is not None and first.metric in group.lower_is_better,
          f"--fail-under: of {first.metric}, lower values are better"),
     )  # fmt: skip
     for refused, message in refusals:

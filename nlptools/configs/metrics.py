@@ -1,4 +1,4 @@
-"""The table of metrics that `nlptools evaluate` computes: one row for each family, and names to metrics.
+"""The table of metrics that `nlptools evaluate` computes: one row for each group, and names to metrics.
 
 A new metric is a module in `nlptools/metrics` with a function `requested(requests, data, options)` that returns a
 `metric.Evaluation`, and a row here.
@@ -26,7 +26,7 @@ READ_OPTIONS = {  # options for reading, by what a file holds
 
 
 @dataclass(frozen=True)
-class MetricFamily:
+class MetricGroup:
     """Metrics that are computed from the same statistics.
 
     Attributes:
@@ -35,7 +35,7 @@ class MetricFamily:
         compute: `module:function`; see `requested` in the modules of `nlptools.metrics`.
         listed: the names as the help of --metric lists them.
         options: the options of `Evaluate` and `Report` that the metrics take.
-        together: all metrics of a family that are asked for are computed in one go.
+        together: all metrics of a group that are asked for are computed in one go.
         single: the metrics that have only one value; None for all.
         references: how many reference files: "one", "any" number from 1, "none", or "optional".
         aliases: other name -> metric.
@@ -56,8 +56,8 @@ class MetricFamily:
 
 TRANSLATION = {"bleu": "bleu:Bleu", "chrf": "chrf:Chrf", "ter": "ter:Ter"}  # below nlptools.metrics.translation
 
-FAMILIES = {
-    "labels": MetricFamily(
+GROUPS = {
+    "labels": MetricGroup(
         metrics=("accuracy", "balanced_accuracy", *AVERAGED, "support", "matthews", *_AVERAGED_NAMES),
         reads=LINES,
         compute="nlptools.metrics.classification:requested",
@@ -67,7 +67,7 @@ FAMILIES = {
         single=("accuracy", "balanced_accuracy", "matthews", *_AVERAGED_NAMES),
         aliases={"acc": "accuracy", "mcc": "matthews"},
     ),
-    "numbers": MetricFamily(
+    "numbers": MetricGroup(
         metrics=("pearson", "spearman", "kendall"),
         reads=LINES,
         compute="nlptools.metrics.correlation:requested",
@@ -75,7 +75,7 @@ FAMILIES = {
         together=True,
         single=None,
     ),
-    "glue": MetricFamily(
+    "glue": MetricGroup(
         metrics=("cola", "sst-2", "mrpc", "qqp", "sts-b", "mnli", "mnli-m", "mnli-mm", "qnli", "rte", "wnli", "ax"),
         reads=LINES,
         compute="nlptools.metrics.glue:requested",
@@ -83,7 +83,7 @@ FAMILIES = {
         options=("confusion",),
         aliases={"mnli-matched": "mnli-m", "mnli-mismatched": "mnli-mm"},
     ),
-    "entities": MetricFamily(
+    "entities": MetricGroup(
         metrics=("entity-f1",),
         reads=TAGS,
         compute="nlptools.metrics.spans:requested",
@@ -91,7 +91,7 @@ FAMILIES = {
         options=("average", "scheme", "raw", "outside", "report"),
         references="optional",
     ),
-    "tags": MetricFamily(
+    "tags": MetricGroup(
         metrics=("tagging-accuracy",),
         reads=TAGS,
         compute="nlptools.metrics.tags:requested",
@@ -100,21 +100,21 @@ FAMILIES = {
         single=None,
         references="optional",
     ),
-    "squad": MetricFamily(
+    "squad": MetricGroup(
         metrics=("squad",),
         reads=ANSWERS,
         compute="nlptools.metrics.squad:requested",
         listed="squad",
         options=("report",),
     ),
-    "squad2": MetricFamily(
+    "squad2": MetricGroup(
         metrics=("squad2",),
         reads=ANSWERS,
         compute="nlptools.metrics.squad:requested",
         listed="squad2",
         options=("null_odds", "threshold", "report"),
     ),
-    "rouge": MetricFamily(
+    "rouge": MetricGroup(
         metrics=(*(f"rouge{n}" for n in range(1, 10)), "rougeL", "rougeLsum"),
         reads=TEXTS,
         compute="nlptools.metrics.rouge:requested",
@@ -123,7 +123,7 @@ FAMILIES = {
         together=True,
         references="any",
     ),
-    "translation": MetricFamily(
+    "translation": MetricGroup(
         metrics=tuple(TRANSLATION),
         reads=TEXTS,
         compute="nlptools.metrics.translation.corpus:requested",
@@ -132,7 +132,7 @@ FAMILIES = {
         references="any",
         lower_is_better=("ter",),
     ),
-    "perplexity": MetricFamily(
+    "perplexity": MetricGroup(
         metrics=("perplexity",),
         reads=TOKENS,
         compute="nlptools.metrics.perplexity:requested",
@@ -147,7 +147,7 @@ FAMILIES = {
 class MetricRequest(NamedTuple):
     """A metric by name, and which of its values is wanted; "" for all."""
 
-    family: str
+    group: str
     metric: str
     value: str = ""
 
@@ -163,13 +163,13 @@ def parse(names: Sequence[str]) -> list[list[MetricRequest]]:
         raise UsageError("no metric is named")
     groups: dict[str, list[MetricRequest]] = {}
     for request in requests:
-        first, reads = FAMILIES[requests[0].family].reads, FAMILIES[request.family].reads
+        first, reads = GROUPS[requests[0].group].reads, GROUPS[request.group].reads
         if reads != first:
             message = f"{requests[0].metric} reads {first}, {request.metric} {reads}"
             raise UsageError(
                 f"metrics of one call read the same files: {message}", hint="call the command once for each"
             )
-        groups.setdefault(request.family if FAMILIES[request.family].together else request.metric, []).append(request)
+        groups.setdefault(request.group if GROUPS[request.group].together else request.metric, []).append(request)
     return list(groups.values())
 
 
@@ -187,7 +187,7 @@ def find(text: str) -> MetricRequest:
         close = get_close_matches(name.lower(), {name for _, name in _names(glue).values()}, n=3)
         suggestion = f" (did you mean {' or '.join(close)}?)" if close else ""
         raise UsageError(f"no such metric: {text}{suggestion}", hint="'nlptools help evaluate' explains them")
-    single = FAMILIES[key].single
+    single = GROUPS[key].single
     if value and (single is None or metric in single):
         raise UsageError(f"{metric} has only one value: no {text}")
     return MetricRequest(key, metric, value)
@@ -213,21 +213,21 @@ def _parts(text: str) -> tuple[bool, str, str]:
 
 
 def _names(glue: bool) -> dict[str, tuple[str, str]]:
-    """Plain name or alias -> family and metric; of GLUE's tasks only, if `glue`."""
-    families = {"glue": FAMILIES["glue"]} if glue else FAMILIES
-    names = {_plain(name): (key, name) for key, family in families.items() for name in family.metrics}
-    return names | {_plain(a): (key, name) for key, family in families.items() for a, name in family.aliases.items()}
+    """Plain name or alias -> group and metric; of GLUE's tasks only, if `glue`."""
+    groups = {"glue": GROUPS["glue"]} if glue else GROUPS
+    names = {_plain(name): (key, name) for key, group in groups.items() for name in group.metrics}
+    return names | {_plain(a): (key, name) for key, group in groups.items() for a, name in group.aliases.items()}
 
 
 def takers(option: str) -> list[str]:
-    """The families of metrics, or the kinds of files, that an option is for; none for an option of all metrics."""
-    families = [key for key, family in FAMILIES.items() if option in family.options]
-    return families or [reads for reads, options in READ_OPTIONS.items() if option in options]
+    """The groups of metrics, or the kinds of files, that an option is for; none for an option of all metrics."""
+    groups = [key for key, group in GROUPS.items() if option in group.options]
+    return groups or [reads for reads, options in READ_OPTIONS.items() if option in options]
 
 
 def title(taker: str) -> str:
-    """A family or a kind of files in words, for messages."""
-    metrics = FAMILIES[taker].metrics if taker in FAMILIES else ()
+    """A group or a kind of files in words, for messages."""
+    metrics = GROUPS[taker].metrics if taker in GROUPS else ()
     return metrics[0] if len(metrics) == 1 else f"metrics of {taker.split(',')[0]}"
 
 

@@ -17,7 +17,7 @@ from nlptools.configs.scoring import Score, mixture_weights
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.inference import mixture_directory, uses
 from nlptools.inference.opening import Asked, Opened, holds_vectors, open_model
-from nlptools.inference.uses import Embeds, Predicts, Scores, Use
+from nlptools.inference.uses import TABLE, Embeds, Predicts, Scores, Use, Uses
 from nlptools.models import registry
 
 if TYPE_CHECKING:
@@ -48,24 +48,24 @@ class Source:
     """What was found at a path: a row of the table of uses.
 
     Attributes:
-        family: a key of `uses.TABLE`.
+        uses: the row of its family in `uses.TABLE`.
         opened: one directory; several for an ensemble or a mixture, none for word vectors.
         weights: of a saved mixture.
     """
 
     path: str | Path
-    family: str
+    uses: Uses
     opened: tuple[Opened, ...]
     weights: tuple[float, ...] | None = None
 
     def serves(self, use: Use[Any]) -> bool:
         """Whether the model can be used so."""
-        return use in uses.TABLE[self.family].served
+        return use in self.uses.served
 
     @property
     def mixed(self) -> bool:
         """Whether it is a mixture."""
-        return self.family in (uses.MIXTURE, uses.NGRAM_MIXTURE)
+        return self.uses.mixed
 
     def asked(self, compute: Compute) -> Asked[Any]:
         """The arguments to put the model to a use without settings."""
@@ -73,16 +73,16 @@ class Source:
 
     def check(self, use: Use[Any]) -> None:
         """Raise UsageError, which names the commands that take such a model, unless it can be used so."""
-        uses.serving(self.family, use, self.path)
+        self.uses.serving(use, self.path)
 
     @property
     def default(self) -> Use[Any]:
         """The use if none is asked for."""
-        return uses.TABLE[self.family].default
+        return self.uses.default
 
     def put_to(self, use: Use[U], asked: Asked[Any]) -> U:
         """The model at work. Raises UsageError for another family, or for settings that the class does not have."""
-        module, _, name = uses.serving(self.family, use, self.path).partition(":")
+        module, _, name = self.uses.serving(use, self.path).partition(":")
         opener = attrgetter(name)(import_module(f"nlptools.inference.{module}"))
         served: U = opener(asked, *self.opened)
         return served
@@ -99,7 +99,7 @@ def source(path: str | Path, *others: str | Path, use: Use[Any] | None = None, e
         UsageError: the models cannot be used together.
     """
     if not others and holds_vectors(path) and (use in (None, uses.EMBED) or Path(path).is_dir()):
-        return Source(path, uses.VECTORS, ())
+        return Source(path, TABLE[uses.VECTORS], ())
     paths, weights = [path, *others], None
     mixed = bool(others) and use in (uses.SCORE, uses.CHOOSE)
     if not others and mixture_directory.is_saved(path):
@@ -115,15 +115,16 @@ def source(path: str | Path, *others: str | Path, use: Use[Any] | None = None, e
             if family not in (registry.LANGUAGE, registry.NGRAM):
                 raise UsageError(f"{display(str(each.path))} is not a language model: mixtures are of those")
         counts_only = all(family == registry.NGRAM for family in families)
-        return Source(path, uses.NGRAM_MIXTURE if counts_only else uses.MIXTURE, opened, weights)
+        row = TABLE[uses.NGRAM_MIXTURE if counts_only else uses.MIXTURE]
+        return Source(path, row, opened, weights)
     for family, each in zip(families, opened, strict=True) if others else ():
-        uses.serving(family, use or uses.GENERATE, each.path)
-        if not uses.TABLE[family].together:
+        TABLE[family].serving(use or uses.GENERATE, each.path)
+        if not TABLE[family].together:
             raise BundleError(
                 f"{display(str(each.path))}: only encoder-decoders form an ensemble",
                 hint="score --with --save makes a mixture of language models, which generate takes",
             )
-    return Source(path, families[0], opened)
+    return Source(path, TABLE[families[0]], opened)
 
 
 def _family(opened: Opened) -> str:

@@ -14,7 +14,6 @@ from nlptools.configs.scoring import Score
 from nlptools.errors import UsageError, display
 from nlptools.files.artifacts import JsonObject
 from nlptools.files.streams import LineBlock
-from nlptools.models import registry
 from nlptools.models.language.alignment import TokenAlignment, Tokens, align
 from nlptools.models.language.ngram import NGrams
 from nlptools.text.unknown import UnknownTokens
@@ -27,7 +26,7 @@ AnyBundle: TypeAlias = "bundle.Bundle[LanguageModel | NGrams]"
 
 def ngrams_of(loaded: AnyBundle) -> bundle.Bundle[NGrams] | None:
     """A part that is an n-gram model; else None."""
-    return cast(bundle.Bundle[NGrams], loaded) if loaded.family == registry.NGRAM else None
+    return cast(bundle.Bundle[NGrams], loaded) if isinstance(loaded.model, NGrams) else None
 
 
 @dataclass(frozen=True)

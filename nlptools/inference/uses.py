@@ -146,6 +146,7 @@ class Uses:
         served: the function for each use.
         together: whether several models can be loaded for one use.
         also: more commands that take such models, for messages.
+        mixed: whether the model is a mixture.
     """
 
     noun: str
@@ -153,6 +154,17 @@ class Uses:
     served: Mapping[Use[Any], str]
     together: bool = False
     also: tuple[str, ...] = ()
+    mixed: bool = False
+
+    def serving(self, use: Use[Any], path: str | Path) -> str:
+        """The function for a use. Raises UsageError, which names the commands that take such a model."""
+        if use not in self.served:
+            takers = [each.name for each in self.served if each.suggested] + list(self.also)
+            listed = " and ".join([*filter(None, [", ".join(takers[:-1])]), takers[-1]])
+            raise UsageError(
+                f"{display(str(path))} is {self.noun}, which {use.name} cannot take", hint=f"{listed} can use it"
+            )
+        return self.served[use]
 
 
 _LANGUAGE_MODEL = dict.fromkeys((SCORE, CHOOSE, GENERATE, CONTINUE), "language_model:TextLanguageModel.opened")
@@ -184,8 +196,10 @@ TABLE: Mapping[str, Uses] = {
         also=("finetune --features",),
     ),
     registry.NGRAM: Uses("an n-gram model", SCORE, {SCORE: "ngram_scorer:NGramScorer.opened", **_NGRAMS}),
-    MIXTURE: Uses("a mixture of language models", SCORE, _MIXED),
-    NGRAM_MIXTURE: Uses("a mixture of n-gram models", SCORE, {**_MIXED, SCORE: "mixture:NGramMixtureScorer.opened"}),
+    MIXTURE: Uses("a mixture of language models", SCORE, _MIXED, mixed=True),
+    NGRAM_MIXTURE: Uses(
+        "a mixture of n-gram models", SCORE, {**_MIXED, SCORE: "mixture:NGramMixtureScorer.opened"}, mixed=True
+    ),
     registry.ENCODER_DECODER: Uses(
         "an encoder-decoder",
         GENERATE,
@@ -217,15 +231,3 @@ TABLE: Mapping[str, Uses] = {
     registry.WORD_READER: Uses("a model of finetune --features", PREDICT, _TASK),
     VECTORS: Uses("a file of word vectors", EMBED, {EMBED: "embedding.word_embedder:WordEmbedder.opened"}),
 }
-
-
-def serving(family: str, use: Use[Any], path: str | Path) -> str:
-    """The entry of the table for a family and a use. Raises UsageError, which names the commands that take such a model."""
-    row = TABLE[family]
-    if use not in row.served:
-        takers = [each.name for each in row.served if each.suggested] + list(row.also)
-        listed = " and ".join([*filter(None, [", ".join(takers[:-1])]), takers[-1]])
-        raise UsageError(
-            f"{display(str(path))} is {row.noun}, which {use.name} cannot take", hint=f"{listed} can use it"
-        )
-    return row.served[use]

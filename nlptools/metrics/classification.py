@@ -21,7 +21,7 @@ import numpy as np
 
 from nlptools import messages
 from nlptools.configs.evaluate import AVERAGES, Evaluate
-from nlptools.configs.metrics import AVERAGED, FAMILIES, MetricRequest
+from nlptools.configs.metrics import AVERAGED, GROUPS, MetricRequest
 from nlptools.errors import UsageError, shown
 from nlptools.formats import values
 from nlptools.metrics.metric import (
@@ -41,7 +41,7 @@ from nlptools.metrics.paired import check_paired, refuse
 
 BINARY = (*AVERAGED, "support")  # of the positive label
 PER_LABEL = "per_label"  # precision, recall, F1 and support of each label: `f1:LABEL`
-METRICS = (*FAMILIES["labels"].metrics, PER_LABEL)
+METRICS = (*GROUPS["labels"].metrics, PER_LABEL)
 
 MOST_LABELS_SHOWN = 1000  # the details hold no confusion matrix of more labels
 

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
 
 from nlptools.configs.evaluate import Evaluate, EvaluationInput, check_taken
-from nlptools.configs.metrics import ANSWERS, FAMILIES, LINES, TAGS, TOKENS, MetricRequest, parse
+from nlptools.configs.metrics import ANSWERS, GROUPS, LINES, TAGS, TOKENS, MetricRequest, parse
 from nlptools.errors import DataError, UsageError, display
 from nlptools.files import line_records, streams
 from nlptools.files.layout_names import named_layout
@@ -50,13 +50,13 @@ def evaluate(metric: str | Sequence[str], predictions: Any, references: Any = No
         raise UsageError(f"no such option: {', '.join(unknown)}, expected some of {', '.join(sorted(known))}")
     settings = Evaluate(**{**options, "metric": tuple(names), "labels": tuple(options.get("labels") or ())})
     check_taken(groups, settings)
-    family = FAMILIES[groups[0][0].family]
-    if references is None and family.references != "none":
+    group = GROUPS[groups[0][0].group]
+    if references is None and group.references != "none":
         raise UsageError(f"{names[0]} compares predictions with references: there are none")
     if isinstance(predictions, str):
         raise UsageError("expected predictions as a list, not as one string")
     data = MetricData(predictions, references)
-    if family.reads == LINES:  # labels and numbers as text, as in files
+    if group.reads == LINES:  # labels and numbers as text, as in files
         data = MetricData(_spelled(predictions, "predictions"), _spelled(references, "references"))
     return _compute(groups[0], data, settings)
 
@@ -96,7 +96,7 @@ def evaluate_files(
     """
     extra = [options.null_odds] if options.null_odds is not None else []
     streams.check_inputs([*source.reference, predictions, *extra])
-    reads = FAMILIES[groups[0][0].family].reads
+    reads = GROUPS[groups[0][0].group].reads
     if reads == TAGS:
         from nlptools.metrics.tags import read_tags
 
@@ -120,7 +120,7 @@ def evaluate_files(
 
 def _compute(requests: Sequence[MetricRequest], data: MetricData, options: Evaluate) -> Evaluation:
     """The metrics of one group, by the function that the table of metrics names."""
-    module, function = FAMILIES[requests[0].family].compute.split(":")
+    module, function = GROUPS[requests[0].group].compute.split(":")
     evaluation: Evaluation = getattr(import_module(module), function)(requests, data, options)
     return evaluation
 

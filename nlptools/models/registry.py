@@ -51,6 +51,11 @@ class Architecture:
         """The value of --arch."""
         return self.name.removeprefix("seq2seq-")
 
+    @property
+    def noun(self) -> str:
+        """The architecture in messages."""
+        return f"{self.family} model {self.option}"
+
 
 def _row(
     name: str, family: str, module: str, model: str, huggingface: str = "", config: str = "", options: str = ""

@@ -54,8 +54,8 @@ def logits(
     A batch has rows of similar length, for an encoder or a GPT end to end without padding. After each, `look` gets the share
     of the rows that are computed.
     """
-    if model.family in FAMILIES:
-        of_rows: RowLogits = FAMILIES[model.family].row_logits(model, features, backend)
+    if network := FAMILIES.get(model.family):
+        of_rows: RowLogits = network.row_logits(model, features, backend)
     else:
         of_rows = partial(_of_rows, model, head, which, features, backend)
     return in_batches(of_rows, features, batch_tokens=batch_tokens, stop=stop, look=look)

@@ -261,8 +261,8 @@ def encoding(loaded: bundle.Bundle[object], max_length: int, threads: int, train
     Raises:
         BundleError: the vocabulary of an encoder lacks a special token.
     """
-    if loaded.family in FAMILIES:
-        return FAMILIES[loaded.family].encoding(loaded, max_length, threads)
+    if network := FAMILIES.get(loaded.family):
+        return network.encoding(loaded, max_length, threads)
     model: Any = loaded.model
     longest = min(max_length or UNLIMITED, model.max_context or UNLIMITED)
     if not model.causal:

@@ -7,7 +7,7 @@ from typing import Any
 from nlptools.models import registry
 from nlptools.tasks import classifiers, readers, taggers
 
-FAMILIES: dict[str, Any] = {
+FAMILIES: dict[str | None, Any] = {
     registry.TEXT_CLASSIFIER: classifiers,
     registry.WORD_TAGGER: taggers,
     registry.WORD_READER: readers,

@@ -46,7 +46,7 @@ def given_config(init: str, arch: str, options: TrainLM | TrainSeq2Seq) -> Any:
     if directories.tied(name, config) is not None:
         config = directories.as_stored(name, config, peft.load_weights(Path(init)))
     if name != arch:
-        found, wanted = (f"{row.family} model {row.option}" for row in map(registry.find, (name, arch)))
+        found, wanted = (registry.find(each).noun for each in (name, arch))
         raise UsageError(f"--init {init}: {found}, expected {wanted}")
     names = [field for field in vars(config) if field.endswith(("dropout", "penalty"))]
     chosen = {field: getattr(options, field, None) for field in names}

@@ -11,7 +11,7 @@ from nlptools import __version__
 from nlptools.cli.manual.command_pages import command_page
 from nlptools.configs import bleu
 from nlptools.configs import evaluate as settings
-from nlptools.configs.metrics import AVERAGED, FAMILIES
+from nlptools.configs.metrics import AVERAGED, GROUPS
 from tests.real_data import published
 
 GOLD, PREDICTED = "1\n0\n1\n1\n", "1\n0\n0\n1\n"
@@ -599,7 +599,7 @@ def test_names_of_metrics_are_those_of_the_modules():
     from nlptools.formats.glue import GLUE
     from nlptools.metrics import classification, correlation, rouge, spans
 
-    named = {key: family.metrics for key, family in FAMILIES.items()}
+    named = {key: group.metrics for key, group in GROUPS.items()}
     assert {*named["labels"], "per_label"} == set(classification.METRICS)
     assert set(named["numbers"]) == set(correlation.METRICS) and set(named["glue"]) == set(GLUE)
     assert set(named["translation"]) == set(bleu.METRICS) and set(rouge.KINDS) < set(named["rouge"])
@@ -609,8 +609,8 @@ def test_names_of_metrics_are_those_of_the_modules():
 def test_every_metric_is_explained():
     shown = command_page("evaluate").formats
     told = str(settings.Evaluate.__dataclass_fields__["metric"].metadata["help"])
-    for key, family in FAMILIES.items():
-        for name in family.metrics:
+    for key, group in GROUPS.items():
+        for name in group.metrics:
             if key != "rouge" and not name.startswith(("mnli-", *(f"{score}_" for score in AVERAGED))):
                 assert name in shown and name in told
 

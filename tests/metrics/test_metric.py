@@ -11,7 +11,7 @@ import pytest
 import nlptools
 from nlptools import __version__
 from nlptools.configs import metrics as table
-from nlptools.configs.metrics import MetricFamily
+from nlptools.configs.metrics import MetricGroup
 from nlptools.errors import DataError, UsageError
 from nlptools.metrics.metric import Categories, Evaluation, Examples, Sums, bootstrap, means
 from nlptools.metrics.resampling import interval
@@ -118,7 +118,7 @@ def requested(requests, data, options):
 def newcomer(tmp_path, monkeypatch):
     (tmp_path / "nlptools_newcomer.py").write_text(NEWCOMER)
     monkeypatch.syspath_prepend(str(tmp_path))
-    row = MetricFamily(
+    row = MetricGroup(
         metrics=("length-ratio",),
         reads=table.TEXTS,
         compute="nlptools_newcomer:requested",
@@ -126,7 +126,7 @@ def newcomer(tmp_path, monkeypatch):
         single=None,
         references="any",
     )
-    monkeypatch.setitem(table.FAMILIES, "lengths", row)
+    monkeypatch.setitem(table.GROUPS, "lengths", row)
     yield
     sys.modules.pop("nlptools_newcomer", None)
 

@@ -33,7 +33,7 @@ def adapters(tmp_path: Path, base: Path, **settings: Any) -> Path:
     adapter, out = peft.Adapter(chosen, str(base.resolve()), ""), tmp_path / "adapters"
     out.mkdir()
     how: dict[str, Any] = {"training": {}, "adapter": adapter}
-    if loaded.is_encoder:
+    if loaded.arch == "bert":
         bundle.save_encoder(out, model, model.state_dict(), loaded.tokenizer, **how)
     else:
         bundle.save(

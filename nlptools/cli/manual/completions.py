@@ -60,13 +60,13 @@ def _names() -> dict[str, tuple[str, ...]]:
     """Names among the values of options without a fixed set of values."""
     from nlptools.text.tokenizer import NAMES
 
-    glue = tuple(f"{GLUE}{name}" for name in metrics.FAMILIES["glue"].metrics)
+    glue = tuple(f"{GLUE}{name}" for name in metrics.GROUPS["glue"].metrics)
     layouts = dict.fromkeys(name for entry in TASKS.values() for name in entry.layouts)
     return {
         **dict.fromkeys(("tokenizer", "target_tokenizer"), NAMES),
         "device": ("auto", "cpu", "cuda", "mps"),
         "layout": ("auto", *layouts),
-        "metric": tuple(dict.fromkeys(name for family in metrics.FAMILIES.values() for name in family.metrics)),
+        "metric": tuple(dict.fromkeys(name for group in metrics.GROUPS.values() for name in group.metrics)),
         "metrics": bleu.METRICS,
         "task": (*TASKS, *glue),
         "tokenize": bleu.TOKENIZERS,

@@ -81,10 +81,9 @@ def config_to_hf(arch: str, config: Configuration, heads: tuple[str, ...] = ()) 
     if family is not None:
         return family.config_to_hf(config, heads)
     out = {"model_type": _OURS + arch, "architectures": [row.model.split(":")[1]], **asdict(config)}
-    if row.family == registry.ENCODER_DECODER:
-        sides = cast(Vocabularies, config)
-        special = {"pad_token_id": sides.pad, "eos_token_id": sides.eos, "decoder_start_token_id": sides.pad}
-        out |= {"vocab_size": sides.source_vocab_size, **special, "is_encoder_decoder": True}
+    if isinstance(config, Vocabularies):
+        special = {"pad_token_id": config.pad, "eos_token_id": config.eos, "decoder_start_token_id": config.pad}
+        out |= {"vocab_size": config.source_vocab_size, **special, "is_encoder_decoder": True}
     return out
 
 
@@ -120,7 +119,7 @@ def config_from_hf(data: JsonObject) -> tuple[str, Configuration]:
 
 def tied(arch: str, config: Configuration) -> tuple[str, str] | None:
     """See `FolderLayout.tied`; None also for models with task heads and for models that no Hugging Face layout holds."""
-    family = _family(arch, config) if registry.find(arch).family == registry.LANGUAGE else None
+    family = None if registry.names_heads(arch) else _family(arch, config)
     return None if family is None else family.tied(config)
 
 
@@ -181,7 +180,7 @@ def heads_in(arch: str, weights: Mapping[str, Tensor], config: Configuration, da
     """The arguments of a model's class besides its configuration, for a directory with this config.json: of models with
     heads of tasks, which `heads` it has, their `num_labels`, and how many layers they see `concatenated`.
     """
-    if registry.find(arch).family not in (registry.ENCODER, registry.TASK_DECODER):
+    if registry.with_heads(arch) != arch:
         return {}
     architectures = data.get("architectures")
     family = _family(arch, config)

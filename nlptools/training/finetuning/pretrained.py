@@ -24,6 +24,7 @@ from nlptools.inference.opening import open_model
 from nlptools.models import registry
 from nlptools.models.contract import with_dropout
 from nlptools.models.huggingface import peft
+from nlptools.models.language.elmo import Elmo
 from nlptools.models.tasks.heads import BESIDE_HEADS, LAYER_HEADS, TASK_HEADS, TaskHeads
 from nlptools.tasks import outputs
 from nlptools.tasks import task as tasks
@@ -38,7 +39,8 @@ def opened(settings: Finetune) -> Pretrained:
     """The pretrained model. Raises UsageError, InputError, BundleError."""
     assert settings.model is not None
     base = open_model(settings.model).bundle
-    if base.family == registry.BIDIRECTIONAL:
+    model: object = base.model
+    if isinstance(model, Elmo):
         raise UsageError(
             f"{display(settings.model)} is an ELMo: --features says where its vectors go", hint="--features input"
         )
@@ -47,7 +49,7 @@ def opened(settings: Finetune) -> Pretrained:
             f"{display(settings.model)}: not an encoder or a language model that can have a head",
             hint="finetune takes a BERT, an ELECTRA, a GPT, a LLaMA, or a language model of train-lm except n-grams",
         )
-    if settings.chat is not None and base.is_encoder:
+    if settings.chat is not None and not base.model.causal:
         raise UsageError(f"--chat applies to language models, {display(settings.model)} is an encoder")
     chat_templates.for_training(settings.model, settings.chat)
     sizes = base.model.config
@@ -98,7 +100,7 @@ class Pretrained:
 
     def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> FeatureBatches:
         held: Any = self.base.model
-        pad = int(held.config.pad) if self.base.is_encoder else self.base.eos
+        pad = self.base.eos if held.causal else int(held.config.pad)
         where = {"rank": backend.rank, "world_size": backend.world_size}
         return FeatureBatches(features, batch_size, seed=seed, pad=pad, **where)
 
@@ -117,7 +119,7 @@ class Pretrained:
         more: JsonObject,
     ) -> None:
         base = self.base
-        if not base.is_encoder:
+        if base.model.causal:
             chat_templates.keep(directory, str(base.path), self.options.chat)
             # transformers finds the last token of a row by the padding
             more = {"bos_token_id": base.start, "eos_token_id": base.eos, "pad_token_id": base.eos, **more}
@@ -160,7 +162,7 @@ def new_model(
     heads += (f"layer_{which.kind}",) if f"layer_{which.kind}" in LAYER_HEADS else ()
     sees = which.count(config.num_hidden_layers + 1)
     config = with_dropout(config, dropout)
-    if base.is_encoder and task.head in ("sequence", "choice") and config.layout == "bert":
+    if not held.causal and task.head in ("sequence", "choice") and config.layout == "bert":
         heads = ("pooler", *heads)
     arch = registry.with_heads(base.arch) or base.arch
     model: TaskHeads = registry.build(arch, config, heads=heads, num_labels=task.num_labels, concatenated=sees)
@@ -182,7 +184,7 @@ def _weights(base: bundle.Bundle, task: Task, which: Layers) -> dict[str, Tensor
     """
     held: Any = base.model
     weights: dict[str, Tensor] = base.weights()
-    if not base.heads and registry.find(base.arch).family == registry.LANGUAGE:
+    if registry.with_heads(base.arch) != base.arch:
         return {f"encoder.{name}": tensor for name, tensor in weights.items()}
     same = task.head in held.heads and held.num_labels == task.num_labels
     same &= tasks.seen_layers(base) == which._replace(file=None)

@@ -15,6 +15,7 @@ from nlptools.errors import UsageError
 from nlptools.files import artifacts
 from nlptools.models import registry
 from nlptools.models.huggingface import directories
+from nlptools.models.translation.vocabularies import Vocabularies
 from nlptools.training.engine.job import Trained
 from nlptools.training.translation import train_seq2seq
 
@@ -39,7 +40,7 @@ def finetune(
     model = Path(str(settings.model))
     bundle.check_directory(model)
     arch, sizes = directories.config_from_hf(artifacts.read_json(model / "config.json"))
-    if registry.find(arch).family != registry.ENCODER_DECODER:
+    if not isinstance(sizes, Vocabularies):
         raise UsageError(
             f"--task seq2seq: {settings.model} is not an encoder-decoder", hint="train-seq2seq trains one from scratch"
         )

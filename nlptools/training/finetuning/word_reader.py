@@ -22,8 +22,7 @@ from nlptools.configs.layers import layers, read_mix
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.formats.examples import TaskExample
 from nlptools.inference.opening import open_model
-from nlptools.models import registry
-from nlptools.models.language.elmo import ElmoConfig
+from nlptools.models.language.elmo import Elmo, ElmoConfig
 from nlptools.models.tasks.word_reader import MARKS, PAD, UNK, WordReader, WordReaderConfig
 from nlptools.tasks import readers
 from nlptools.tasks.outputs import RowLogits
@@ -51,7 +50,8 @@ class FeatureNetwork(WordNetwork[WordReader]):
         assert settings.model is not None
         self.options, self.scratch = options, options.scratch
         base = open_model(settings.model).bundle
-        if base.family != registry.BIDIRECTIONAL:
+        model: object = base.model
+        if not isinstance(model, Elmo):
             raise BundleError(
                 f"{display(settings.model)}: not an ELMo", hint="--features needs a model of train-lm --arch elmo"
             )

@@ -15,7 +15,6 @@ from nlptools import bundle, messages
 from nlptools.configs.pretraining import TrainBert
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import artifacts
-from nlptools.models import registry
 from nlptools.models.encoders import electra
 from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
 from nlptools.models.encoders.electra import Electra
@@ -168,8 +167,8 @@ def _load(directory: Path, options: TrainBert, vocab_size: int) -> _Encoder:
     """The encoder in a directory. Raises InputError, UsageError, BundleError."""
     bundle.check_directory(directory)
     artifacts.verify(directory)
-    arch, model = bundle.load_model(directory, artifacts.read_json(directory / "config.json"))
-    if registry.find(arch).family != registry.ENCODER:
+    _, model = bundle.load_model(directory, artifacts.read_json(directory / "config.json"))
+    if not isinstance(model.config, EncoderConfig):
         raise UsageError(f"--init {display(str(directory))} is no BERT and no ELECTRA")
     config = model.config
     if vocab_size > config.vocab_size:

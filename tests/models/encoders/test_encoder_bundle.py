@@ -43,7 +43,7 @@ def saved(path: Path, family: str = "bert", heads: tuple[str, ...] = ("pooler",)
 def test_a_saved_encoder_comes_back(tmp_path: Path, family: str, heads: tuple[str, ...]) -> None:
     model = saved(tmp_path / "m", family, heads)
     found = bundle.load(tmp_path / "m")
-    assert found.is_encoder and found.target_tokenizer is None and found.arch == "bert"
+    assert found.target_tokenizer is None and found.arch == "bert"
     assert found.model.heads == heads and found.model.config == model.config  # type: ignore[attr-defined]
     assert found.config["id2label"] == {"0": "A"} and found.config["model_type"] == family
     assert found.tokenizer.encode_lines(["the cat"]) == [[5, 6]]

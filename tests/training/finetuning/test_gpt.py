@@ -47,7 +47,7 @@ def test_labels(tmp_path: Path, base: Path) -> None:
     done = train(tmp_path, table(tmp_path / "a.tsv", texts(200)), table(tmp_path / "b.tsv", texts(60, 1)))
     assert done.metrics["valid_accuracy"] == 1.0
     found = bundle.load(tmp_path / "out")
-    assert found.arch == "transformer-tasks" and found.family == registry.TASK_DECODER and not found.is_encoder
+    assert found.arch == "transformer-tasks" and found.family == registry.TASK_DECODER
     assert found.config["architectures"] == ["GPT2ForSequenceClassification"]
     assert found.config["pad_token_id"] == found.config["eos_token_id"] == found.eos == 0
     new = texts(40, 2)

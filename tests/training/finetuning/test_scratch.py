@@ -64,7 +64,7 @@ def test_a_word_that_says_it_all_is_found_by_each(arch: str, tmp_path: Path) -> 
     done = train(tmp_path, arch, table(tmp_path / "a.tsv", texts(300)), table(tmp_path / "b.tsv", texts(60, 1)))
     assert done.metrics["valid_accuracy"] == 1.0 and list(done.metrics)[-1] == "valid_accuracy"
     found = bundle.load(tmp_path / "out")
-    assert found.family == registry.TEXT_CLASSIFIER and not found.is_encoder and artifacts.verify(tmp_path / "out")
+    assert found.family == registry.TEXT_CLASSIFIER and artifacts.verify(tmp_path / "out")
     assert found.config["model_type"] == "nlptools-text-classifier" and found.config["arch"] == arch
     assert found.config["id2label"] == {"0": "bad", "1": "good"}
     new = texts(40, 2)

@@ -54,7 +54,7 @@ def test_spans_are_learned_by_each(arch: str, crf: bool, tmp_path: Path) -> None
     done = train(tmp_path, path, valid, arch, crf=crf, **slow)
     assert done.metrics["valid_f1"] > least and list(done.metrics)[-1] == "valid_f1" and "words" in done.metrics
     found = bundle.load(tmp_path / "out")
-    assert found.family == registry.WORD_TAGGER and not found.is_encoder and artifacts.verify(tmp_path / "out")
+    assert found.family == registry.WORD_TAGGER and artifacts.verify(tmp_path / "out")
     assert found.config["model_type"] == "nlptools-word-tagger" and found.config["arch"] == arch
     assert found.config["crf"] == crf and found.heads == (("tokens", "crf") if crf else ("tokens",))
     assert found.config["id2label"] == {"0": "O", "1": "B-A", "2": "I-A", "3": "B-B", "4": "I-B"}
