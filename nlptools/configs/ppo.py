@@ -69,11 +69,21 @@ class TrainPPO:
         low=0,
         metavar="X",
     )
-    clip_ratio: float = option(0.2, "Clip range of the probability ratio.", low=0, high=10, metavar="X")
+    clip_ratio: float = option(
+        0.2,
+        "Clip range of the probability ratio.",
+        flag="clip-range",
+        was={"--clip-ratio": "--clip-range"},
+        low=0,
+        high=10,
+        metavar="X",
+    )
     clip_values: float = option(
         0.0,
         "Clip range of the values within a rollout; 0: no clipping, so that values follow rising rewards faster"
         " (Andrychowicz et al. 2021).",
+        flag="clip-range-value",
+        was={"--clip-values": "--clip-range-value"},
         low=0,
         metavar="X",
         only={"algorithm": ("ppo",)},
@@ -93,7 +103,9 @@ class TrainPPO:
     )
     value_rate: float = option(
         10.0,
-        "Critic learning rate, relative to --lr; with a shared critic, of its last layer.",
+        "Critic learning rate as a multiple of --lr; with a shared critic, of its last layer.",
+        flag="critic-lr-factor",
+        was={"--value-rate": "--critic-lr-factor"},
         low=0,
         metavar="X",
         only={"algorithm": ("ppo",)},
@@ -110,6 +122,8 @@ class TrainPPO:
         1.0,
         "GAE lambda (Schulman et al. 2016). Below 1, errors of the critic bias the length of samples; 1 is best from"
         " a good policy (Ahmadian et al. 2024).",
+        flag="gae-lambda",
+        was={"--trace": "--gae-lambda"},
         low=0,
         high=1,
         metavar="X",

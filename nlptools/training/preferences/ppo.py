@@ -358,7 +358,7 @@ class ClippedSurrogate(Objective):
         *mix: Tensor,
     ) -> dict[str, Tensor]:
         """(R, T) each, the KL coefficient (), and ids, targets and segments of a text -> the sums of the losses, of the
-        entropies, and of the ratios beyond --clip-ratio.
+        entropies, and of the ratios beyond --clip-range.
         """
         settings, real = self.settings, targets >= 0
         logs, entropy, now = self.model.read(ids, targets, segments)
@@ -381,7 +381,7 @@ class ClippedSurrogate(Objective):
         return {**sums, "mix": settings.mix_weight * text}
 
     def rates(self, epoch: float) -> Mapping[str, float]:
-        """--value-rate for what computes the values alone: they start from nothing, and have to keep up with the policy."""
+        """--critic-lr-factor for what computes the values alone: they start from nothing, and have to keep up with the policy."""
         return self.value_rates
 
     def optimizer(self, run: Training, weights: Weights) -> Optimizer:

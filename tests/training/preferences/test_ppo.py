@@ -246,7 +246,7 @@ def test_no_logits_of_a_rollout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_errors(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="compares samples"):
         train(tmp_path, algorithm="rloo", samples=1)
-    with pytest.raises(UsageError, match="--value-rate applies to --algorithm ppo"):
+    with pytest.raises(UsageError, match="--critic-lr-factor applies to --algorithm ppo"):
         train(tmp_path, algorithm="rloo", value_rate=3.0)
     with pytest.raises(UsageError, match="--critic applies to --algorithm ppo"):
         train(tmp_path, algorithm="grpo", critic="separate")
