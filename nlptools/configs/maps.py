@@ -26,6 +26,17 @@ class Project:
         "pca", "Principal components, t-SNE or UMAP; the last two need the extra viz.", choices=METHODS
     )
     dims: int = option(2, "Dimensions of the map: 2 or 3.", low=2, high=3, metavar="N")
+    axes: tuple[str, ...] = option(
+        (),
+        "Own axis from the first word to the second, such as man,woman: words are placed by the product of their vector and"
+        " the difference of these two, at length 1. Given twice or three times, in place of --method.",
+        metavar="A,B",
+        multiple=True,
+        excludes=("method tsne", "method umap", "dims"),
+    )
+    spherize: bool = option(
+        False, "First move the mean of the vectors to 0 and scale them to length 1, as the Embedding Projector does."
+    )
     words: str | None = option(
         None,
         "Show only the words of this file, in its order: a word per line, optionally with a tab and the name of its"

@@ -52,6 +52,41 @@ def test_words_of_a_list(call: Run, table: Path) -> None:
     assert done.code == 65 and "a map needs at least two words, found 1" in done.err
 
 
+def test_own_axes(call: Run, tmp_path: Path) -> None:
+    vectors = {"man": [1, 0, 0], "woman": [4, 4, 0], "poor": [0, 0, 1], "rich": [0, 0, 3], "nurse": [5, 5, 2]}
+    lines = [f"{word} {' '.join(map(str, vector))}\n" for word, vector in vectors.items()]
+    (tmp_path / "v.txt").write_text("5 3\n" + "".join(lines))
+    options = ("--axes", "man,woman", "--axes", "poor,rich")
+    done = call("project", "v.txt", *options)  # along (0.6, 0.8, 0) and (0, 0, 1)
+    expected = [["man", 0.6, 0], ["woman", 5.6, 0], ["poor", 0, 1], ["rich", 0, 3], ["nurse", 7, 2]]
+    assert done.code == 0 and done.err == "own axes, 5 words\n"
+    assert [[row[0], *map(float, row[1:])] for row in cells(done.text)] == expected
+    done = call("project", "v.txt", *options, "--distance", "cosine")
+    assert done.code == 65 and "an axis have vectors that point the same way" in done.err
+    options = ("--axes", "man,woman", "--axes", "man,rich", "--axes", "poor,nurse", "--distance", "cosine")
+    done = call("project", "v.txt", *options, "--words", "-", stdin="nurse\nman\n")
+    units = {word: np.array(vector) / np.linalg.norm(vector) for word, vector in vectors.items()}
+    axes = [units[end] - units[start] for start, end in (("man", "woman"), ("man", "rich"), ("poor", "nurse"))]
+    for word, *spots in cells(done.text):
+        along = [units[word] @ axis / np.linalg.norm(axis) for axis in axes]
+        assert list(map(float, spots)) == pytest.approx(along, abs=1e-5)
+    assert call("project", "v.txt", *options[:4], "-o", "m.svg").code == 0
+    drawn = (tmp_path / "m.svg").read_text(encoding="utf-8")
+    assert "man \u2192 woman" in drawn and "man \u2192 rich" in drawn
+
+
+def test_spherize(call: Run, table: Path) -> None:
+    done = call("project", table, "--spherize", "--axes", "man,woman", "--axes", "king,queen")
+    rows = np.array([line.rsplit(" ", 5)[1:] for line in table.read_text(encoding="utf-8").split("\n")[1:-1]], float)
+    rows = rows - rows.mean(axis=0)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    axes = np.stack([rows[3] - rows[2], rows[1] - rows[0]])
+    expected = rows @ (axes / np.linalg.norm(axes, axis=1, keepdims=True)).T
+    assert done.err == "own axes, 9 words, spherized\n"
+    assert np.array([row[1:] for row in cells(done.text)], float) == pytest.approx(expected, abs=1e-5)
+    assert call("project", table, "--spherize").out != call("project", table).out
+
+
 def test_a_matrix_without_words(call: Run, tmp_path: Path) -> None:
     np.save(tmp_path / "m.npy", np.random.default_rng(0).integers(0, 9, (6, 4)))
     assert [row[0] for row in cells(call("project", "m.npy").text)] == list("012345")
@@ -149,6 +184,17 @@ def test_a_directory_for_the_projector(call: Run, table: Path, tmp_path: Path) -
         (["v.txt", "--arrows", "king:queen"], 2, "--arrows is for"),
         (["v.txt", "--arrows", "king;queen", "-o", "m.html"], 66, "no such file of arrows"),
         (["v.txt", "--words", "nowhere"], 66, "nowhere: no such file"),
+        (["v.txt", "--axes", "king,queen"], 2, "--axes: expected two or three"),
+        (["v.txt", "--axes", "king,queen", "--axes", "king"], 2, "--axes king: expected two words"),
+        (["v.txt", "--axes", "king,queen", "--axes", "man,nowhere"], 65, "nowhere, a word of --axes, has no vector"),
+        (["v.txt", "--axes", "king,queen", "--axes", "man,man"], 65, "man,man: both words have the same vector"),
+        (["v.txt", "--axes", "king,queen", "--axes", "man,woman", "--dims", "3"], 2, "cannot be combined with --dims"),
+        (
+            ["v.txt", "--axes", "king,queen", "--axes", "man,woman", "--method", "tsne"],
+            2,
+            "combined with --method tsne",
+        ),
+        (["v.txt", "--spherize", "-o", "projector/"], 2, "a directory is for the projector"),
         (["nowhere.txt"], 66, "nowhere.txt: no such file"),
         (["v.txt", "-n", "1"], 65, "at least two words, found 1"),
         (["v.txt", "-o", "there.tsv"], 73, "there.tsv: exists"),

@@ -1,4 +1,4 @@
-"""The training pairs of a text as a table: what skip-gram and CBOW learn from (Mikolov et al. 2013, arXiv:1301.3781).
+"""The training pairs of a text as a table, for skip-gram and CBOW (Mikolov et al. 2013, arXiv:1301.3781).
 
 Training draws the size of each window and subsamples frequent words; the table shows whole windows and all words.
 """

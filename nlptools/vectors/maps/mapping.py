@@ -10,6 +10,7 @@ import numpy as np
 
 from nlptools import messages
 from nlptools.arrays import Array
+from nlptools.configs.combinations import check_combinations
 from nlptools.configs.maps import Project
 from nlptools.errors import UsageError, display
 from nlptools.files import compression, streams
@@ -87,6 +88,8 @@ def project(
     umap_neighbors: int = 15,
     seed: int = 1,
     title: str = "",
+    axes: Sequence[tuple[str, str]] = (),
+    spherize: bool = False,
 ) -> Map:
     """A map of word vectors, or of the rows of any matrix.
 
@@ -101,6 +104,8 @@ def project(
         distance: "euclidean", or "cosine", which scales the rows to length 1 first; None: cosine, but euclidean for PCA.
         perplexity: of t-SNE, at least 1; with few rows it is reduced to (N - 1) / 3, with a note.
         umap_neighbors: of UMAP, at least 2; reduced to N - 1 if there are fewer rows.
+        axes: two or three own axes, each from a word to another, in place of `method` and `dims`.
+        spherize: first move the mean to 0, and scale the rows to length 1.
 
     Returns:
         the map: `words`, `coordinates` (N, dims), `variance`, and `save("map.html")`.
@@ -112,33 +117,54 @@ def project(
     if groups is not None and (words is None or len(groups) != len(words)):
         raise UsageError("groups: expected one for each of words")
     entries = None if words is None else [Entry(*pair) for pair in zip(words, groups or [""] * len(words), strict=True)]
-    if isinstance(vectors, np.ndarray):
-        if vectors.ndim != 2 or vectors.dtype.kind not in "fiu" or not vectors.shape[1]:
-            raise UsageError(f"expected a matrix of numbers, found {vectors.dtype} of shape {vectors.shape}")
-        points = choosing.choose_rows(vectors, entries, count, arrows)
-    elif isinstance(vectors, Vectors):
-        points = choosing.choose(vectors, entries, count, arrows)
-    else:
-        points = choosing.read(os.fspath(vectors), entries, count, arrows)
+    points = _points(vectors, entries, count, arrows, axes)
+    if not isinstance(vectors, np.ndarray | Vectors):
         title = title or name_of(os.fspath(vectors))
     settings = Project(
-        method=method, dims=dims, distance=distance, perplexity=perplexity, umap_neighbors=umap_neighbors, seed=seed
+        method=method,
+        dims=dims,
+        axes=tuple(map(",".join, axes)),
+        spherize=spherize,
+        distance=distance,
+        perplexity=perplexity,
+        umap_neighbors=umap_neighbors,
+        seed=seed,
     )
-    return make(points, settings, title)
+    return make(points, settings, title, axes)
 
 
-def make(points: Points, settings: Project, title: str = "") -> Map:
+def _points(
+    vectors: Vectors | Array | str | os.PathLike[str],
+    entries: Sequence[Entry] | None,
+    count: int,
+    arrows: Sequence[tuple[str, str]],
+    axes: Sequence[tuple[str, str]],
+) -> Points:
+    if isinstance(vectors, Vectors):
+        return choosing.choose(vectors, entries, count, arrows, axes)
+    if not isinstance(vectors, np.ndarray):
+        return choosing.read(os.fspath(vectors), entries, count, arrows, axes=axes)
+    if vectors.ndim != 2 or vectors.dtype.kind not in "fiu" or not vectors.shape[1]:
+        raise UsageError(f"expected a matrix of numbers, found {vectors.dtype} of shape {vectors.shape}")
+    return choosing.choose_rows(vectors, entries, count, arrows, axes=axes)
+
+
+def make(points: Points, settings: Project, title: str = "", axes: Sequence[tuple[str, str]] = ()) -> Map:
     """The map of points. Raises UsageError, DataError, Unavailable; see `nlptools.vectors.maps.reduction.reduce`."""
-    result = reduction.reduce(points.rows, settings)
+    if len(axes) not in (0, 2, 3):
+        raise UsageError(f"a map has two or three axes, not {len(axes)}")
+    result = reduction.reduce(points.rows, settings, points.ends)
     count = len(points.words)
-    note = [_NAMES[settings.method], f"{count:,} words"]
+    note = ["own axes" if axes else _NAMES[settings.method], f"{count:,} words"]
     if settings.method == "tsne":
         note.append(f"perplexity {min(settings.perplexity, max(1.0, (count - 1) / 3)):g}, seed {settings.seed}")
     elif settings.method == "umap":
         note.append(f"{min(settings.umap_neighbors, count - 1)} neighbors, seed {settings.seed}")
-    else:
-        note.append(f"{sum(result.variance or ()):.1%} of the variance")
-    return Map(points, result.coordinates, settings.method, result.variance, ", ".join(note), title)
+    elif result.variance is not None:
+        note.append(f"{sum(result.variance):.1%} of the variance")
+    if settings.spherize:
+        note.append("spherized")
+    return Map(points, result.coordinates, settings.method, result.variance, ", ".join(note), title, tuple(axes))
 
 
 def name_of(path: str) -> str:
@@ -159,6 +185,7 @@ def run(source: str, settings: Project, errors: str = "strict") -> None:
     kind = kind_of(settings.output)
     _check(kind, source, settings)
     arrows = choosing.read_arrows(settings.arrows, errors) if settings.arrows else []
+    axes = choosing.read_axes(settings.axes)
     entries = choosing.read_words(settings.words, errors) if settings.words else None
     if kind == "directory":
         projector.check_target(settings.output, settings.force)
@@ -174,24 +201,31 @@ def run(source: str, settings: Project, errors: str = "strict") -> None:
             entries = []
         if count is None:
             count = FEW if entries is None and kind != ".tsv" else 0
-        points = choosing.read(source, entries, count, arrows, settings.source_format, errors, settings.lines_file)
+        points = choosing.read(
+            source, entries, count, arrows, settings.source_format, errors, settings.lines_file, axes
+        )
         if settings.count is None and 0 < count < points.total and entries is None:
             messages.note(f"the first {FEW:,} of {points.total:,} words; --count 0 shows all")
         if len(points.words) >= _MANY and (settings.method != "pca" or kind == ".html"):
             messages.note(f"{len(points.words):,} words take long; --count N shows fewer")
         title = settings.title if settings.title is not None else name_of(source)
-        result = make(points, settings, title)
+        result = make(points, settings, title, axes)
         messages.note(result.note)
         result.write(out, kind, settings.width, settings.height)
 
 
 def _check(kind: str, source: str, settings: Project) -> None:
     """Check options before anything is read. Raises UsageError, Unavailable."""
+    check_combinations(settings)
+    if len(settings.axes) not in (0, 2, 3):
+        raise UsageError("--axes: expected two or three, one for each dimension of the map")
     if [source, settings.words].count("-") > 1:
         raise UsageError("VECTORS and --words cannot both come from standard input")
     if kind == "directory":
-        if settings.method != "pca" or settings.arrows:
-            raise UsageError("a directory is for the projector, which computes maps itself: no --method, no --arrows")
+        if settings.method != "pca" or settings.arrows or settings.axes or settings.spherize:
+            raise UsageError(
+                "a directory is for the projector, which computes maps itself: no --method, --arrows, --axes or --spherize"
+            )
         return
     if kind == ".tsv" and settings.arrows:
         raise UsageError("--arrows is for .png, .svg and .html")

@@ -36,6 +36,7 @@ class Points:
         groups: the group of each word; empty if there are no groups.
         arrows: pairs of indexes of `words`.
         total: number of words in the table that they come from.
+        ends: the vectors of the two words of each own axis, one axis after the other; None: the method has its own axes.
     """
 
     words: list[str]
@@ -43,6 +44,7 @@ class Points:
     groups: list[str] = field(default_factory=list)
     arrows: list[tuple[int, int]] = field(default_factory=list)
     total: int = 0
+    ends: Array | None = None
 
     def nearest(self, k: int = 10) -> tuple[Array, Array]:
         """The `k` nearest others of each word by cosine, nearest first: places and cosines, (N, min(k, N - 1)).
@@ -69,6 +71,7 @@ class MapPoints:
         variance: the share of the variance along each axis, for PCA only.
         note: how the projection was computed, for captions.
         title: the content, for pictures and pages.
+        own_axes: the two words of each axis, if the coordinates are along such axes.
     """
 
     points: Points
@@ -77,6 +80,7 @@ class MapPoints:
     variance: tuple[float, ...] | None = None
     note: str = ""
     title: str = ""
+    own_axes: tuple[tuple[str, str], ...] = ()
 
     @property
     def words(self) -> list[str]:
@@ -85,7 +89,9 @@ class MapPoints:
 
     @property
     def axes(self) -> list[str]:
-        """Names of the axes of PCA. Those of t-SNE and UMAP have no meaning and no names."""
+        """Names of own axes and of those of PCA. Axes of t-SNE and UMAP have no meaning and no names."""
+        if self.own_axes:
+            return [f"{start} \u2192 {end}" for start, end in self.own_axes]
         return [f"PC {i} ({share:.1%})" for i, share in enumerate(self.variance or (), 1)]
 
 
@@ -100,6 +106,7 @@ def read(
     format: str | None = None,
     errors: str = "strict",
     lines: str | None = None,
+    axes: Sequence[tuple[str, str]] = (),
 ) -> Points:
     """The words of a map from a file of vectors, or the rows of a `.npy` matrix without a file of words.
 
@@ -116,8 +123,8 @@ def read(
     else:
         loaded = formats.load(path, format, errors, lines)
     if isinstance(loaded, Vectors):
-        return choose(loaded, entries, count, arrows)
-    return choose_rows(loaded, entries, count, arrows, path)
+        return choose(loaded, entries, count, arrows, axes)
+    return choose_rows(loaded, entries, count, arrows, path, axes)
 
 
 def bare(path: str, format: str | None = None) -> bool:
@@ -173,6 +180,15 @@ def read_arrows(text: str, errors: str = "strict") -> list[tuple[str, str]]:
     return arrows
 
 
+def read_axes(texts: Sequence[str]) -> list[tuple[str, str]]:
+    """The pairs of words of texts such as `man,woman`. Raises UsageError."""
+    pairs = [tuple(text.split(",")) for text in texts]
+    for text, pair in zip(texts, pairs, strict=True):
+        if len(pair) != 2 or not all(pair):
+            raise UsageError(f"--axes {text}: expected two words, such as man,woman")
+    return [(pair[0], pair[1]) for pair in pairs]
+
+
 # -- choice -----------------------------------------------------------------------------------------------------------
 
 
@@ -181,13 +197,14 @@ def choose(
     entries: Sequence[Entry] | None = None,
     count: int = 0,
     arrows: Sequence[tuple[str, str]] = (),
+    axes: Sequence[tuple[str, str]] = (),
 ) -> Points:
     """The first `count` (0: all) words of `entries`, in their order, or of a table.
 
     Other words of arrows follow. Words without a vector, their arrows, and repeated words are left out with a warning.
 
     Raises:
-        DataError: fewer than two words have vectors.
+        DataError: fewer than two words have vectors, or a word of `axes` has none.
         BundleError: a vector is not finite.
     """
     if entries is None:
@@ -212,7 +229,7 @@ def choose(
     if len(kept) < 2:
         raise DataError(f"{display(vectors.path)}: a map needs at least two words, found {len(kept)}")
     groups = [entry.group for entry in kept] if any(entry.group for entry in kept) else []
-    return Points([entry.word for entry in kept], rows, groups, pairs, len(vectors))
+    return Points([entry.word for entry in kept], rows, groups, pairs, len(vectors), _ends(vectors, axes))
 
 
 def choose_rows(
@@ -221,6 +238,7 @@ def choose_rows(
     count: int = 0,
     arrows: Sequence[tuple[str, str]] = (),
     path: str = "vectors",
+    axes: Sequence[tuple[str, str]] = (),
 ) -> Points:
     """The first `count` rows (0: all) of a matrix (N, D), named by `entries` or numbered from 0.
 
@@ -231,13 +249,29 @@ def choose_rows(
     if entries is not None and len(entries) != len(matrix):
         raise DataError(f"{display(path)}: {len(matrix):,} rows, {len(entries):,} words to name them")
     names = entries or [Entry(str(i)) for i in range(len(matrix))]
-    points = choose(Vectors([entry.word for entry in names], matrix, path=path), None, count, arrows)
+    points = choose(Vectors([entry.word for entry in names], matrix, path=path), None, count, arrows, axes)
     if not any(entry.group for entry in names):
         return points
     shown = names[: count or None]
     group = {entry.word: entry.group for entry in reversed(names)}
     groups = [entry.group for entry in shown] + [group[word] for word in points.words[len(shown) :]]
     return replace(points, groups=groups)
+
+
+def _ends(vectors: Vectors, axes: Sequence[tuple[str, str]]) -> Array | None:
+    """The vectors of the words of axes (2 A, D). Raises DataError for a word without one, and for words with the same."""
+    if not axes:
+        return None
+    rows = []
+    for pair in axes:
+        for word in pair:
+            row = vectors.vector(word)
+            if row is None:
+                raise DataError(f"{display(vectors.path)}: {visible(word)}, a word of --axes, has no vector")
+            rows.append(row)
+        if (rows[-1] == rows[-2]).all():
+            raise DataError(f"{display(vectors.path)}: {visible(','.join(pair))}: both words have the same vector")
+    return np.stack(rows)
 
 
 def _once(entries: Sequence[Entry], path: str) -> list[Entry]:

@@ -19,7 +19,7 @@ from nlptools import messages
 from nlptools.arrays import Array
 from nlptools.configs.maps import DISTANCES, METHODS, Project
 from nlptools.errors import DataError, Unavailable, UsageError
-from nlptools.vectors.rows import blocks_of, unit
+from nlptools.vectors.rows import blocks_of, scaled, unit
 
 _NOISE = 1e-13  # share of the variance below which a component is rounding error
 
@@ -31,12 +31,13 @@ class Reduced(NamedTuple):
     variance: tuple[float, ...] | None
 
 
-def reduce(rows: Array, settings: Project) -> Reduced:
+def reduce(rows: Array, settings: Project, ends: Array | None = None) -> Reduced:
     """The rows (N, D) in 2 or 3 dimensions.
 
     Args:
+        ends: own axes, each from one row to the next (2 A, D), in place of the method and its dimensions.
         settings: `method`, `dims`, `distance`, `perplexity` (with few rows it is reduced to (N - 1) / 3, with a note),
-            `umap_neighbors` (reduced to N - 1 if there are fewer rows) and `seed` are used.
+            `umap_neighbors` (reduced to N - 1 if there are fewer rows), `seed` and `spherize` are used.
 
     Raises:
         UsageError: no such method or distance, other dimensions than 2 or 3, numbers out of bounds.
@@ -58,19 +59,32 @@ def reduce(rows: Array, settings: Project) -> Reduced:
         raise DataError(f"a map by {method} needs at least {least} words, found {len(rows)}")
     if all((rows[start:end] == rows[0]).all() for start, end in blocks_of(rows)):
         raise DataError(f"all {len(rows):,} vectors are the same: there is nothing to map")
+    if settings.spherize:
+        mean = rows.mean(axis=0, dtype=np.float64)
+        rows, ends = unit(rows - mean), None if ends is None else unit(ends - mean)
     if distance == "cosine":
-        rows = unit(rows)
+        rows, ends = unit(rows), None if ends is None else unit(ends)
         if all(np.abs(rows[start:end] - rows[0]).max() < 1e-6 for start, end in blocks_of(rows)):
             raise DataError(
                 f"all {len(rows):,} vectors point the same way: their cosines cannot be mapped",
                 hint="--distance euclidean uses their lengths",
             )
+    if ends is not None:
+        return Reduced(_along(rows, ends), None)
     if method == "pca":
         return pca(rows, dims)
     coordinates = _tsne(rows, dims, perplexity, seed) if method == "tsne" else _umap(rows, dims, umap_neighbors, seed)
     if not np.isfinite(coordinates).all():
         raise DataError(f"{method} finds no finite coordinates for these vectors")
     return Reduced(coordinates, None)
+
+
+def _along(rows: Array, ends: Array) -> Array:
+    """Coordinates (N, A), float64, of rows along axes, from `ends[2 a]` to `ends[2 a + 1]`. Raises DataError."""
+    directions = ends[1::2].astype(np.float64) - ends[::2]
+    if not directions.any(axis=1).all():
+        raise DataError("the two words of an axis have vectors that point the same way")
+    return np.concatenate([rows[start:end] @ scaled(directions).T for start, end in blocks_of(rows)])
 
 
 # -- principal components ---------------------------------------------------------------------------------------------
