@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+import forks
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -66,23 +67,42 @@ def environment(**extra: str) -> dict[str, str]:
     return {**kept, **EXACT, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "default", **extra}
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
-    """run("tokenize", "-t", "char", stdin="abc\\n") -> Finished; the working directory is `tmp_path`."""
+def _runner(command: list[str], place: Path) -> Run:
+    """The commands of processes that begin with these words and work in `place`."""
 
     def run(*args: object, stdin: str | bytes = b"", env: dict[str, str] | None = None, timeout: int = 240) -> Finished:
         data = stdin.encode() if isinstance(stdin, str) else stdin
         done = subprocess.run(
-            [sys.executable, "-m", "nlptools", *map(str, args)],
+            [*command, *map(str, args)],
             input=data,
             capture_output=True,
-            cwd=tmp_path,
+            cwd=place,
             env=environment(**(env or {})),
             timeout=timeout,
         )
         return Finished(done.returncode, done.stdout, done.stderr.decode("utf-8", "replace"))
 
     return run
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """run("tokenize", "-t", "char", stdin="abc\\n") -> Finished; the working directory is `tmp_path`."""
+    return _runner([sys.executable, "-m", "nlptools"], tmp_path)
+
+
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[list[str]]:
+    """The words of a command whose processes have loaded PyTorch before they begin."""
+    # a short name: that of a socket may have 100 bytes
+    with tempfile.TemporaryDirectory() as place, forks.server(f"{place}/commands", environment()) as command:
+        yield command
+
+
+@pytest.fixture
+def fork(tmp_path: Path, fork_server: list[str]) -> Run:
+    """As `run`, but a fork of a process that has loaded PyTorch and done nothing else."""
+    return _runner(fork_server, tmp_path)
 
 
 @pytest.fixture

@@ -8,12 +8,9 @@ import re
 import shlex
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
-import forks
 import pytest
 from conftest import ROOT, environment
 
@@ -48,7 +45,7 @@ def write_pairs(folder: Path) -> None:
 
 
 @pytest.fixture
-def scratch(tmp_path: Path) -> Iterator[Path]:
+def scratch(tmp_path: Path, fork_server: list[str]) -> Path:
     """A directory with text to train and to measure on, and `nlptools`, by a server, in a directory of its own."""
     work = tmp_path / "work"
     work.mkdir()
@@ -59,11 +56,9 @@ def scratch(tmp_path: Path) -> Iterator[Path]:
     write_pairs(work)
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin/nlptools"
-    # a short name: that of a socket may have 100 bytes
-    with tempfile.TemporaryDirectory() as place, forks.server(f"{place}/commands", environment()) as command:
-        program.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
-        program.chmod(0o755)
-        yield tmp_path
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(fork_server)} "$@"\n')
+    program.chmod(0o755)
+    return tmp_path
 
 
 def test_the_commands_of_readme_and_guides_run(scratch: Path) -> None:

@@ -31,7 +31,7 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_scores(files: Path, run: Any) -> None:
+def test_scores(files: Path, fork: Any) -> None:
     for options in (
         ["in.txt", "--to", "jsonl"],
         ["in.txt", "--per", "token", "--to", "jsonl"],
@@ -39,19 +39,19 @@ def test_scores(files: Path, run: Any) -> None:
         ["choices.jsonl", "--choices", "--unconditional", ""],
     ):
         wide, narrow = (
-            run("score", "lm", *options, "--precision", "fp32", "--batch-tokens", size).out for size in (4096, 1)
+            fork("score", "lm", *options, "--precision", "fp32", "--batch-tokens", size).out for size in (4096, 1)
         )
         assert wide == narrow and wide.count(b"\n") >= 9
     alone = b"".join(
-        run("score", "lm", "--to", "jsonl", "--precision", "fp32", "--text", line).out for line in lines(30, 15)[:2]
+        fork("score", "lm", "--to", "jsonl", "--precision", "fp32", "--text", line).out for line in lines(30, 15)[:2]
     )
-    assert run("score", "lm", "in.txt", "--to", "jsonl", "--precision", "fp32").out.startswith(alone)
+    assert fork("score", "lm", "in.txt", "--to", "jsonl", "--precision", "fp32").out.startswith(alone)
 
 
-def test_continuations_with_their_log_probabilities(files: Path, run: Any) -> None:
+def test_continuations_with_their_log_probabilities(files: Path, fork: Any) -> None:
     for options in (["--temperature", 0], ["--seed", 7], ["--top-k", 5, "--num-samples", 2]):
         how = ["--precision", "fp32", "--to", "jsonl", "--logprobs", "--max-new-tokens", 9, *options]
-        one, many = (run("generate", "lm", "in.txt", "--batch-size", size, *how).out for size in (1, 7))
+        one, many = (fork("generate", "lm", "in.txt", "--batch-size", size, *how).out for size in (1, 7))
         assert one == many and one.count(b"\n") == 30
 
 

@@ -204,8 +204,8 @@ def test_interrupted_and_continued_the_weights_are_the_same(call: Run, text: Pat
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_pairs_that_are_read_twice(call: Run, text: Path, arch: str) -> None:
     """The distance of the two passes is part of the loss in training, not of the held-out one."""
-    args = ("-t", "words", "--vocab", "vocab.tsv", "--arch", arch, "--steps", 10, "--dropout", 0.3, "--log-every", 1,
-            "--valid", "valid.tsv", "--valid-every", 1)  # fmt: skip
+    args = ("-t", "words", "--vocab", "vocab.tsv", "--arch", arch, "--steps", 5, "--dropout", 0.3, "--log-every", 1,
+            "--valid", "valid.tsv", "--valid-every", 1, "--best", "loss")  # fmt: skip
     for name, rate in (("once", 0), ("twice", "1e-6"), ("apart", 20)):
         done = call("train-seq2seq", *SMALL, *args, "--r-drop", rate, "train.tsv", "-o", name)
         assert done.code == 0, done.err
@@ -232,9 +232,9 @@ def pieces(text: Path, english: list[str]) -> Path:
 
 
 def test_segmentations_drawn_anew_are_drawn_again_when_continued(call: Run, pieces: Path) -> None:
-    args = ("-t", "sp.model", "--sample", 0.2, "--steps", 120, "--save-every", 15, "--log-every", 1, "--valid",
+    args = ("-t", "sp.model", "--sample", 0.2, "--steps", 60, "--save-every", 15, "--log-every", 1, "--valid",
             "valid.tsv", "--valid-every", 60, "english.tsv")  # fmt: skip
-    interrupt(call, pieces, args, ((signal.SIGTERM, 50),))
+    interrupt(call, pieces, args, ((signal.SIGTERM, 20),))
     assert call("train-seq2seq", *SMALL, *[a for a in args if a not in ("--sample", 0.2)], "-o", "plain").code == 0
     assert weights(pieces / "plain") != weights(pieces / "whole")
     names = {path.name for path in (pieces / "whole").iterdir()}
