@@ -1001,7 +1001,7 @@ complete -c nlptools -n '__fish_seen_subcommand_from neighbors' -l k -s k -r -d 
 complete -c nlptools -n '__fish_seen_subcommand_from neighbors' -l method -x -a 'add mul' -d 'Score of an expression: 3CosAdd, or 3CosMul, which gives other numbers than cosines. Not with --model, --corpus, --embedded.'
 complete -c nlptools -n '__fish_seen_subcommand_from neighbors' -l metric -x -a 'cosine euclidean dot' -d 'Comparison of vectors: their cosine, Euclidean distance (the smallest first), or dot product. Not with --method mul.'
 complete -c nlptools -n '__fish_seen_subcommand_from neighbors' -l restrict -r -d 'Only the first N words, the most frequent in most files, can be neighbors; 0: all.'
-complete -c nlptools -n '__fish_seen_subcommand_from neighbors' -l lines -r -d 'Text with a line for each row, if VECTORS is an array (npy).'
+complete -c nlptools -n '__fish_seen_subcommand_from neighbors' -l lines -r -d 'Text with a line for each row of an array (npy).'
 complete -c nlptools -n '__fish_seen_subcommand_from neighbors' -l model -r -d 'Turn the queries into vectors with this model, with the defaults of nlptools-embed(1). It must be the model of VECTORS. Not with --corpus, --embedded.'
 complete -c nlptools -n '__fish_seen_subcommand_from neighbors' -l corpus -r -d 'Search the lines of this text. VECTORS is then a model for the lines and the queries, as nlptools-embed(1) takes it. Not with --embedded, --lines, --from.'
 complete -c nlptools -n '__fish_seen_subcommand_from neighbors' -l embedded -l no-embedded -d 'The queries are JSON lines with vectors, as nlptools-embed(1) writes them with --to jsonl.'

@@ -126,7 +126,7 @@ class Neighbors:
     )
     lines_file: str | None = option(
         None,
-        "Text with a line for each row, if VECTORS is an array (npy).",
+        "Text with a line for each row of an array (npy).",
         flag="lines",
         metavar="FILE",
     )

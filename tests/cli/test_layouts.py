@@ -82,7 +82,7 @@ def test_the_suffix_of_an_output_decides_or_is_refused(call: Run, tmp_path: Path
     ):
         for name in ("out.parquet", "out.csv", "out.xlsx", "out.parquet.gz"):
             done = call(*command, "-o", name)
-            assert done.code == 2 and "the name says" in done.err and name in done.err, (command, name, done.err)
+            assert done.code == 2 and "name ends with" in done.err and name in done.err, (command, name, done.err)
             assert not (tmp_path / name).exists()
     for name in ("v.jsonl", "v.tsv", "v.txt", "v.npy"):
         assert call("embed", "bert", "t.txt", "-o", name, "--threads", 1).code == 0
@@ -91,7 +91,7 @@ def test_the_suffix_of_an_output_decides_or_is_refused(call: Run, tmp_path: Path
     assert (tmp_path / "v.txt").read_text().split("\n")[0].split(" ")[0] == "3"
     assert (tmp_path / "v.npy").read_bytes().startswith(b"\x93NUMPY")
     for name, form in (("x.npy", "jsonl"), ("x.jsonl", "npy"), ("x.npy", "tsv")):
-        assert "the name says" in call("embed", "bert", "t.txt", "--to", form, "-o", name).err
+        assert "the name ends with" in call("embed", "bert", "t.txt", "--to", form, "-o", name).err
     assert call("prompt", "-t", "{text} is", "t.jsonl", "-o", "p.jsonl").code == 0
     assert json.loads((tmp_path / "p.jsonl").read_text().split("\n")[0])["prompt"] == "w1 w2 is"
 
@@ -114,7 +114,7 @@ def test_predictions_have_the_layout_of_their_name(call: Run, tmp_path: Path) ->
     for name, args in (("x.csv", ("t.csv",)), ("x.tsv", ("--columns", "t.csv")), ("x.csv", ("--columns", "t.txt"))):
         (tmp_path / "t.txt").write_text(f"{GOOD}\n")
         done = call("predict", "m", *args, "-o", name)
-        assert done.code == 2 and "the name says" in done.err and not (tmp_path / name).exists(), (name, args)
+        assert done.code == 2 and "the name ends with" in done.err and not (tmp_path / name).exists(), (name, args)
 
 
 @pytest.mark.parametrize("key", ["prediction", "text"])

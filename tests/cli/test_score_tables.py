@@ -130,7 +130,7 @@ def test_several_models_give_a_table(pairs: Path, call: Run) -> None:
     assert (text[1]["model"], text[1]["perplexity"]) == ("lm", f"{alone['perplexity']:.4f}")
     for args in (["s.jsonl"], ["--choices"], ["--per", "total", "--with", "lm", "s.jsonl"]):
         wrong: Any = call("score", "lm", "other", *args)
-        assert wrong.code == 2 and ("several models" in wrong.err or "one MODEL" in wrong.err)
+        assert wrong.code == 2 and ("several models" in wrong.err or "a single MODEL" in wrong.err)
 
 
 def test_lengths_in_bytes_and_in_characters(pairs: Path, call: Run) -> None:
