@@ -196,8 +196,8 @@ def test_their_taggers_answer_here(tmp_path: Path, family: str) -> None:
             best = model(input_ids=ids).logits[0].argmax(-1)[1:-1].tolist()
         assert line.split(" ") == [labels[i] for i in best]
     with pytest.raises(UsageError, match=r"config\.json does not name the scheme"):
-        predictor(tmp_path / "theirs", decode="scheme")
-    settings, files = Predict(decode="scheme"), Files(scheme="iob2")
+        predictor(tmp_path / "theirs", decoding="scheme")
+    settings, files = Predict(decoding="scheme"), Files(scheme="iob2")
     made = Predictor(bundle.load(tmp_path / "theirs"), Backend.detect(FP32), settings, files)
     kept = [line for some in made.lines([str(path)]) for line in some]
     assert not any(" O I-" in f" O {line}" for line in kept)
