@@ -1,4 +1,4 @@
-"""What the tasks classify, pair and regress share: one text or two, and what a head says about them.
+"""The common part of the tasks classify, pair and regress: one text or two, and one prediction.
 
 Devlin et al. 2019, section 4.1: a linear layer on the vector of the first token, in a GPT of the last (Radford et al. 2018).
 """

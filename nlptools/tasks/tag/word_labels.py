@@ -1,4 +1,4 @@
-"""What the tasks tag and roles share: a label for each word, by itself or as a part of a span.
+"""The common part of the tasks tag and roles: a label for each word, by itself or as a part of a span.
 
 Devlin et al. 2019, section 5.3: a linear layer on the first piece of each word, in a GPT on the last. Long sentences become
 overlapping rows, and the prediction for a word comes from the row in which it has most context (`tasks.tag.features`).
