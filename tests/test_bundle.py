@@ -443,5 +443,6 @@ def test_force_clears_the_folder_of_the_target_too(tmp_path: Path) -> None:
     out = pair_bundle(tmp_path / "m", "seq2seq-rnn", TOKENS, TOKENS[:20])
     (out / "mine").write_text("stays")
     (out / "training.json").write_text('{"status": "finished"}')
-    assert run_directory.previous(out, "auto", force=True, fingerprint={}) is None
-    assert sorted(p.name for p in out.iterdir()) == ["mine"]
+    before = run_directory.previous(out, "auto", True, run_directory.RunSettings({}))
+    with run_directory.reading(out, before):
+        assert sorted(p.name for p in out.iterdir()) == ["data", "mine", "training.json"]

@@ -111,13 +111,13 @@ class Neighbors:
     neighbors: int = option(10, "Number of neighbors per query.", flag="k", short="-k", low=1, metavar="N")
     method: str = option(
         "add",
-        "Score of an expression: 3CosAdd, or 3CosMul, which gives other numbers than cosines.",
+        "Score of an expression: 3CosAdd, or 3CosMul.",
         choices=("add", "mul"),
         excludes=("model", "corpus", "embedded"),
     )
     metric: str = option(
         "cosine",
-        "Comparison of vectors: their cosine, Euclidean distance (the smallest first), or dot product.",
+        "Cosine, Euclidean distance (nearest: smallest), or dot product.",
         choices=("cosine", "euclidean", "dot"),
         excludes=("method mul",),
     )

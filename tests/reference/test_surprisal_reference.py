@@ -62,7 +62,7 @@ def by_the_equations(directory: Path, line: str) -> list[tuple[float, float, flo
 
 def test_words_of_a_gpt2(gpt2: Path) -> None:
     model = nlptools.load(gpt2, precision="fp32", threads=1, settings=Score())
-    settings = Score(per="word", columns=("surprisal", "rank", "entropy"))
+    settings = Score(per="word", measures=("surprisal", "rank", "entropy"))
     found = model.words(LINES, settings)
     plain = model.words(LINES, Score(per="word", boundary_correction=False))
     for line, score, uncorrected in zip(LINES, found, plain, strict=True):
