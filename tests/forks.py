@@ -1,5 +1,6 @@
 """Commands in processes of their own that do not import PyTorch again: forks of a server that has imported it.
 
+The server also imports the modules of the package that open models, which most commands load.
 Streams, working directory, environment, and exit status or signal are those of `python -m nlptools`, which they replace
 in tests of what commands do. Tests of start-up, imports, locales, closed streams and signals start interpreters.
 
@@ -40,6 +41,10 @@ def serve(address: str) -> None:
     import socket
 
     import torch  # noqa: F401
+
+    import nlptools.cli
+    import nlptools.cli.options
+    import nlptools.inference.loading  # noqa: F401
 
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(address)
