@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -105,23 +106,34 @@ def fork(tmp_path: Path, fork_server: list[str]) -> Run:
     return _runner(fork_server, tmp_path)
 
 
-@pytest.fixture
-def shell(tmp_path: Path) -> Run:
-    """A line for bash, with `nlptools` on the path; for pipelines."""
+def _lines(command: list[str], place: Path) -> Run:
+    """Lines for bash in `place`, where `nlptools` is a process that begins with these words."""
 
     def shell(line: str, stdin: bytes = b"", env: dict[str, str] | None = None, timeout: int = 240) -> Finished:
-        setup = f'set -o pipefail; nlptools() {{ "{sys.executable}" -m nlptools "$@"; }}\n'
+        setup = f'set -o pipefail; nlptools() {{ {shlex.join(command)} "$@"; }}\n'
         done = subprocess.run(
             ["bash", "-c", setup + line],
             input=stdin,
             capture_output=True,
-            cwd=tmp_path,
+            cwd=place,
             env=environment(**(env or {})),
             timeout=timeout,
         )
         return Finished(done.returncode, done.stdout, done.stderr.decode("utf-8", "replace"))
 
     return shell
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Run:
+    """A line for bash, with `nlptools` as a command; for pipelines."""
+    return _lines([sys.executable, "-m", "nlptools"], tmp_path)
+
+
+@pytest.fixture
+def fork_shell(tmp_path: Path, fork_server: list[str]) -> Run:
+    """As `shell`, with forks of a process that has loaded PyTorch."""
+    return _lines(fork_server, tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -290,7 +290,7 @@ def test_a_tokenizer_without_ids_or_end_is_refused(call: Run, text: Path) -> Non
 
 @pytest.mark.parametrize("unit", ["characters", "bytes"])
 def test_the_examples_of_models_of_characters_and_bytes(
-    shell: Run, english: list[str], tmp_path: Path, unit: str
+    fork_shell: Run, english: list[str], tmp_path: Path, unit: str
 ) -> None:
     """The examples of the manual page, with a smaller model and 60 steps."""
     short = [line for line in english if len(line) < 30][:200]
@@ -298,19 +298,21 @@ def test_the_examples_of_models_of_characters_and_bytes(
     (lines,) = (lines for what, lines in train_lm.command.page.examples if f"a model of {unit}" in what)
     small = {"LAYERS": "1", "HIDDEN": "32", "HEADS": "2", "CONTEXT": "256", "BATCH_SIZE": "8", "LR": "1e-2"}
     env = {f"NLPTOOLS_TRAIN_LM_{name}": value for name, value in small.items()}
-    done = shell(lines.replace("--steps 5000", "--steps 60"), env={**env, "NLPTOOLS_GENERATE_MIN_NEW_TOKENS": "200"})
+    done = fork_shell(
+        lines.replace("--steps 5000", "--steps 60"), env={**env, "NLPTOOLS_GENERATE_MIN_NEW_TOKENS": "200"}
+    )
     assert done.code == 0, done.err
     assert len(done.lines) == 1 and "\\n" in done.text and " unknown" not in done.err, done.err
     name = "chars" if unit == "characters" else "bytes"
-    scored = json.loads(shell(f"nlptools score {name} --per total input.txt").text)
+    scored = json.loads(fork_shell(f"nlptools score {name} --per total input.txt").text)
     assert scored["unknown"] == 0 and scored["lines"] == 200 and scored["documents"] == 1
     assert scored["tokens"] == len((tmp_path / "input.txt").read_text().rstrip("\n")) + 1
 
 
-def test_characters_of_a_pipe_include_the_line_end(shell: Run, english: list[str], tmp_path: Path) -> None:
+def test_characters_of_a_pipe_include_the_line_end(fork_shell: Run, english: list[str], tmp_path: Path) -> None:
     (tmp_path / "input.txt").write_text("\n".join(english[:50]) + "\n")
     small = " ".join(map(str, SMALL))
-    done = shell(
+    done = fork_shell(
         "nlptools tokenize -t char input.txt | nlptools build-vocab -o chars.tsv &&"
         f" nlptools train-lm -t char --vocab chars.tsv --document file {small} --steps 1 -o lm input.txt"
     )
