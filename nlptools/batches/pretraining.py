@@ -136,7 +136,7 @@ class PretrainingBatches(BatchSource):
     def state(self) -> JsonObject:
         """See `BatchSource`."""
         names = ("step", "phase", "epoch", "pool", "position")
-        return {name: getattr(self, f"_{name}") for name in names}
+        return {name: vars(self)[f"_{name}"] for name in names}
 
     def restore(self, state: JsonObject) -> None:
         """See `BatchSource`."""

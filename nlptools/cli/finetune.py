@@ -65,4 +65,4 @@ def command(
 
 def _whole(whole: type[Whole], part: Any) -> Whole:
     """The settings of all tasks, with the values of those that a task has; None: none."""
-    return whole(**{field.name: getattr(part, field.name) for field in fields(part)} if part is not None else {})
+    return whole(**{field.name: vars(part)[field.name] for field in fields(part)} if part is not None else {})

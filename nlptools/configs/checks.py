@@ -29,11 +29,11 @@ def check_sizes(config: Any, **limits: int) -> None:
     """
     largest = {**_LARGEST, **limits}
     for field in fields(config):
-        value, limit = getattr(config, field.name), largest.get(field.name)
+        value, limit = vars(config)[field.name], largest.get(field.name)
         if limit is not None and (type(value) is not int or not 1 <= value <= limit):
             raise BundleError(f"{field.name} is {value!r:.80}, expected a whole number from 1 to {limit}")
     for field in fields(config):
-        value = getattr(config, field.name)
+        value = vars(config)[field.name]
         if field.type == "float" and (type(value) not in (int, float) or not 0 <= value <= 1):
             raise BundleError(f"{field.name} is {value!r:.80}, expected a number from 0 to 1")
         if field.type == "bool" and type(value) is not bool:

@@ -146,7 +146,7 @@ def check_taken(groups: Iterable[Sequence[MetricRequest]], *settings: Any) -> No
     for setting in settings:
         for field in fields(setting):
             taken_by = takers(field.name)
-            if taken_by and getattr(setting, field.name) != field.default and not kinds.intersection(taken_by):
+            if taken_by and vars(setting)[field.name] != field.default and not kinds.intersection(taken_by):
                 flag = field.metadata["flag"] or field.name.replace("_", "-")
                 expected = ", ".join(map(title, taken_by))
                 raise UsageError(f"--{flag} is not for {requests[0].metric}, but for {expected}")

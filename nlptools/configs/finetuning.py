@@ -89,7 +89,7 @@ class Finetune(
         check_options(task(self.task), self)
         check_combinations(self)
         for field in fields(settings_class(task_entry(self.task).options)):
-            choices, value = field.metadata["choices"], getattr(self, field.name)
+            choices, value = field.metadata["choices"], vars(self)[field.name]
             if choices and value is not None and value not in choices:
                 raise UsageError(f"--{field.name} {value}: expected {', '.join(choices)} with --task {self.task}")
         if self.freeze not in ("0", "all") and (self.scratch is not None or self.features is not None):

@@ -198,8 +198,8 @@ class Generate:
                 f"--min-new-tokens {self.min_new_tokens} is more than --max-new-tokens {self.max_new_tokens}"
             )
         for name in ("num_samples", "nbest"):
-            if self.beam and getattr(self, name) > self.beam:
-                raise UsageError(f"--{name.replace('_', '-')} {getattr(self, name)} is more than --beam {self.beam}")
+            if self.beam and vars(self)[name] > self.beam:
+                raise UsageError(f"--{name.replace('_', '-')} {vars(self)[name]} is more than --beam {self.beam}")
         if any(not text for text in (*self.force_words, *self.ban_words)):
             raise UsageError("--force-words and --ban-words expect texts that are not empty")
         if self.best_of and self.best_of < self.num_samples:

@@ -57,5 +57,5 @@ NAMES = tuple(LoRA.__dataclass_fields__)
 
 def of(settings: Any) -> LoRA | None:
     """The adapters that the options of a command ask for; None: all weights are trained."""
-    known = {name: getattr(settings, name) for name in NAMES if hasattr(settings, name)}
+    known = {name: vars(settings)[name] for name in NAMES if name in vars(settings)}
     return LoRA(**known) if settings.lora else None

@@ -24,6 +24,6 @@ class TrainReward(RewardOptions):
 
     def finetune(self) -> Finetune:
         """The same as settings of `finetune`. Raises UsageError for options that cannot be combined."""
-        settings = Finetune(task="reward", **{each.name: getattr(self, each.name) for each in fields(self)})
+        settings = Finetune(task="reward", **{each.name: vars(self)[each.name] for each in fields(self)})
         settings.check()
         return settings

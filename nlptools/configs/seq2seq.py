@@ -165,7 +165,7 @@ class TrainSeq2Seq:
     @property
     def shared(self) -> dict[str, Any]:
         """The options that all architectures have, but the architecture itself."""
-        return {each.name: getattr(self, each.name) for each in fields(TrainSeq2Seq) if each.name != "arch"}
+        return {each.name: vars(self)[each.name] for each in fields(TrainSeq2Seq) if each.name != "arch"}
 
     @property
     def has_dropout(self) -> bool:
@@ -236,6 +236,6 @@ class Translate:
     def refuse(self) -> None:
         """Raise UsageError if any of these options is given, for a language model."""
         default = Translate()
-        given = [name for name in vars(self) if getattr(self, name) != getattr(default, name)]
+        given = [name for name in vars(self) if vars(self)[name] != vars(default)[name]]
         if given:
             raise UsageError(f"--{given[0].replace('_', '-')} is for encoder-decoders, the model is a language model")

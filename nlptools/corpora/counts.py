@@ -13,4 +13,4 @@ class Counts:
     """Base of the counts of a corpus: every field is a number, and `+` adds field by field."""
 
     def __add__(self: C, other: C) -> C:
-        return type(self)(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+        return type(self)(*(vars(self)[field.name] + vars(other)[field.name] for field in fields(self)))

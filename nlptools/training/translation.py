@@ -261,6 +261,6 @@ def _config(settings: TrainSeq2Seq, source: Tokenizer, target: Tokenizer) -> Any
     if settings.init is None:
         return registry.config_class(arch).from_options(settings, **tokens)
     config = initial.given_config(settings.init, arch, settings)
-    if any(getattr(config, name) != value for name, value in tokens.items()):
+    if any(vars(config)[name] != value for name, value in tokens.items()):
         raise BundleError(f"{settings.init}: its vocabulary differs from the vocabulary of the tokenizer")
     return config

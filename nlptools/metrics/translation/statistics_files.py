@@ -75,7 +75,7 @@ def merge(paths: Sequence[str], keep_rows: bool = False) -> tuple[CorpusMetric, 
 
 def _description(metric: CorpusMetric) -> dict[str, Any]:
     kind = type(metric).__name__.lower()
-    options = {f.name: getattr(metric, f.name) for f in dataclasses.fields(metric_class(kind)) if f.init}
+    options = {f.name: vars(metric)[f.name] for f in dataclasses.fields(metric_class(kind)) if f.init}
     options = {name: value for name, value in options.items() if (name, value) not in _LATER.items()}
     return {"metric": kind, "options": options, "signature": dict(metric.signature()), "version": __version__}
 

@@ -137,7 +137,7 @@ def _electra_from_directory(options: TrainBert, directory: Path, encoder: _Encod
     if "masked" not in generator.heads:
         raise BundleError(f"{display(str(path))}: no head for masked tokens: not a generator")
     same = ("vocab_size", "embedding_size", "max_position_embeddings", "type_vocab_size")
-    wrong = [name for name in same if getattr(generator.config, name) != getattr(sizes, name)]
+    wrong = [name for name in same if vars(generator.config)[name] != vars(sizes)[name]]
     if wrong:
         raise BundleError(f"{display(str(path))}: {wrong[0]} differs from the discriminator")
     weights |= {f"generator.{name}": tensor for name, tensor in generator.weights.items()}
