@@ -134,9 +134,14 @@ class TaskOf(ABC, Generic[E, P]):
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
     def restored(self, learned: JsonObject) -> TaskOf[E, P]:
-        """This task with the fields of `learned`, which may have been through JSON."""
+        """This task with the fields of `learned`, which may have been through JSON.
+
+        Records of earlier versions have fields that the task does not learn any more; they have no effect.
+        """
         values: JsonObject = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in learned.items()
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in learned.items()
+            if name in self.learns
         }
         return replace(self, **values)
 
