@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nlptools.compute.kernels.gelu import gelu_tanh
 from nlptools.compute.kernels.int8 import Int8Weight
 from nlptools.compute.kernels.linear import PackedWeight, linear
 from nlptools.errors import BundleError
@@ -18,7 +18,7 @@ from nlptools.layers.direct import Direct
 # The names come from Hugging Face configurations; "gelu_new" is the tanh approximation that GPT-2 uses.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "none": lambda x: x,
-    "gelu_new": partial(F.gelu, approximate="tanh"),
+    "gelu_new": gelu_tanh,
     "gelu": F.gelu,
     "relu": F.relu,
     "swish": F.silu,
