@@ -47,6 +47,7 @@ def command(
             for line, masks in zip(block.lines, filler.fill(block), strict=True):
                 read += 1
                 output.write_lines(_FORMATS[fill.to](read, line, masks))
+    filler.scorer.unknown.report()
 
 
 def _fields(number: int, line: str, masks: list[list[Filler]]) -> list[str]:

@@ -36,8 +36,7 @@ def command(
 
     MODEL is a directory of finetune, or a Hugging Face BertForSequenceClassification, BertForTokenClassification,
     BertForQuestionAnswering, BertForMultipleChoice, or the same for ELECTRA or GPT-2; with --ask, a pretrained BERT or
-    ELECTRA. Batches contain examples of
-    similar length, which changes numbers only by rounding.
+    ELECTRA. Batches contain examples of similar length, which changes numbers only by rounding.
     """
     predict.check()
     from nlptools.files import layout_names, progress, streams
@@ -46,10 +45,8 @@ def command(
     other = predict.columns or predict.probabilities or predict.top_k > 1 or predict.submission
     if by_name == "jsonl" and predict.to == "text" and not other:
         predict = replace(predict, to="jsonl")
-    if not predict.columns or by_name not in (
-        "csv",
-        "jsonl",
-    ):  # those are checked when the layout of the input is known
+    # --columns to CSV or JSON lines is checked when the layout of the input is known
+    if not predict.columns or by_name not in ("csv", "jsonl"):
         layout_names.check_output(lines.output, "text" if predict.to == "text" else "jsonl")
     names = streams.check_inputs(inputs)
     with streams.LineWriter(lines.output, force=lines.force, line_buffered=lines.line_buffered, layout=None) as out:

@@ -5,7 +5,7 @@ Shapes: M masked positions, L tokens of a row, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from nlptools.configs.fill import Fill
-from nlptools.errors import DataError
+from nlptools.errors import DataError, UsageError
 from nlptools.files.streams import LineBlock
 from nlptools.inference.masked_scoring import MaskedScorer
 from nlptools.layers.query_positions import QueryPositions
@@ -49,10 +49,14 @@ class MaskFiller:
     """Predicts the words at the masks of a text. All masks of a line stay masked while each is predicted."""
 
     def __init__(self, scorer: MaskedScorer, settings: Fill) -> None:
+        """Raises UsageError for a choice without a token."""
         self.scorer, self.settings = scorer, settings
         self.vocab, self.tokenizer = scorer.vocab, scorer.tokenizer
         self.mask = settings.mask or self.vocab.tokens[scorer.mask]
         self.subwords = self.tokenizer.kind in ("sentencepiece", "tokenizers")
+        for choice in settings.choices:
+            if not self.tokenizer.encode(choice):
+                raise UsageError(f"--choices: {choice!r} has no token")
         marks = word_marks(self.tokenizer).begins
         self.continues = ~marks if marks is not None and self.subwords else np.zeros(len(self.vocab.tokens), bool)
         special = set(self.vocab.roles.values())
@@ -77,9 +81,10 @@ class MaskFiller:
         spaced = [[part[-1:].isspace() for part in each[:-1]] for each in parts]
         if self.subwords:  # the space before a word belongs to its first piece, which is masked
             parts = [[*(part.rstrip() for part in each[:-1]), each[-1]] for each in parts]
-        encoded = iter(
-            self.tokenizer.encode_lines([part for each in parts for part in each], self.scorer.backend.threads)
-        )
+        texts = [part for each in parts for part in each]
+        lists = self.tokenizer.encode_lines(texts, self.scorer.backend.threads)
+        self.scorer.unknown.count(texts, lists)
+        encoded = iter(lists)
         return [self._joined([next(encoded) for _ in each], after) for each, after in zip(parts, spaced, strict=True)]
 
     def _joined(self, parts: Sequence[Sequence[int]], after_space: list[bool]) -> _Row:
@@ -105,10 +110,15 @@ class MaskFiller:
         targets: list[int] = []
         owners: list[int] = []  # the mask and choice of each job
         choices, count = self.settings.choices, 0
+        pieces_of = {
+            (choice, space): self.tokenizer.encode(f" {choice}" if space and self.subwords else choice)
+            for choice in choices
+            for space in (False, True)
+        }
         for row in rows:
             for place, after_space in zip(row.places, row.after_space, strict=True):
                 for choice in choices:
-                    pieces = self.tokenizer.encode(f" {choice}" if after_space and self.subwords else choice)
+                    pieces = pieces_of[choice, after_space]
                     for done, piece in enumerate(pieces):
                         between = [*pieces[:done], *[self.scorer.mask] * (len(pieces) - done)]
                         ids = np.concatenate([row.ids[:place], between, row.ids[place + 1 :]])
@@ -126,20 +136,19 @@ class MaskFiller:
             for each in per_mask
         ]
 
-    def _predictions(self, jobs: Sequence[_Job]) -> list[tuple[list[int], Tensor]]:
+    def _predictions(self, jobs: Sequence[_Job]) -> Iterator[tuple[list[int], Tensor]]:
         """Numbers of jobs, and log-probabilities (M, V) of the tokens at their positions, batch by batch."""
         most = self.scorer.most
         lengths = [min(len(job.ids), most) for job in jobs]
         order = sorted(range(len(jobs)), key=lambda number: lengths[number])
-        out, start = [], 0
+        start = 0
         while start < len(order):
             length, end = lengths[order[start]], start
             while end < len(order) and lengths[order[end]] == length and (end - start) * (length + 2) < _BATCH_TOKENS:
                 end += 1
             numbers = order[start:end]
-            out.append((numbers, self._batch([jobs[number] for number in numbers], length)))
+            yield numbers, self._batch([jobs[number] for number in numbers], length)
             start = end
-        return out
 
     @torch.inference_mode()
     def _batch(self, jobs: Sequence[_Job], length: int) -> Tensor:

@@ -92,6 +92,10 @@ def test_faults_name_the_line_and_the_cure(bert, call, tmp_path):
     (tmp_path / "in.txt").write_text("the [MASK] sat\nthe cat sat\n")
     out = call("fill", bert, tmp_path / "in.txt")
     assert out.code == 65 and "in.txt:2: no [MASK] in the line" in out.err and "--mask" in out.err
+    out = call("fill", bert, "--choices", "ate, ", stdin="a [MASK]\n")
+    assert out.code == 2 and "has no token" in out.err
+    out = call("fill", bert, stdin="a zebra [MASK]\n")
+    assert out.code == 0 and "unknown to the tokenizer" in out.err
     lm = words_bundle(tmp_path / "lm")
     out = call("fill", lm, stdin="a [MASK]\n")
     assert out.code == 2 and "which fill cannot take" in out.err
