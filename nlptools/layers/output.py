@@ -7,6 +7,7 @@ Shapes: N rows, D hidden, V vocabulary.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol
 
@@ -58,12 +59,12 @@ class OutputHead(Protocol):
         """
 
 
-class OutputHeadDefaults:
+class OutputHeadDefaults(ABC):
     """A base of output heads: the methods of `OutputHead` that follow from `logits`. They hold all logits at once."""
 
+    @abstractmethod
     def logits(self, hidden: Tensor) -> Tensor:
-        """See `OutputHead`; every head has its own."""
-        raise NotImplementedError
+        """See `OutputHead`."""
 
     def log_probabilities(self, hidden_ND: Tensor, targets_N: Tensor) -> Tensor:
         """See `OutputHead`."""
