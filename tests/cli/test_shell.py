@@ -262,6 +262,23 @@ def test_internal_error(tmp_path):
     assert "Traceback" in log.read_text() and "in broken" in log.read_text()
 
 
+def test_a_directory_as_standard_input(tmp_path):
+    """Python aborts on it before its first line, so the script that starts Python answers, also through a link."""
+    (tmp_path / "linked").symlink_to(ROOT / "bin/nlptools")
+    for program in (ROOT / "bin/nlptools", tmp_path / "linked"):
+        for stdin, code, out, message in (
+            (tmp_path, 66, "", "nlptools: -: is a directory, expected a file\n"),
+            (ROOT / "README.md", 0, f"nlptools {__version__}\n", ""),
+        ):
+            handle = os.open(stdin, os.O_RDONLY)
+            path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+            done = subprocess.run(
+                [program, "--version"], stdin=handle, capture_output=True, text=True, env=environment(PATH=path)
+            )
+            os.close(handle)
+            assert (done.returncode, done.stdout[: len(out)], done.stderr) == (code, out, message), program
+
+
 def test_the_locale_does_not_matter(run, tmp_path):
     (tmp_path / "ü").write_text("äöü äöü äöü äöü\n", encoding="utf-8")
     for locale in ("C", "POSIX", "C.UTF-8"):

@@ -35,10 +35,7 @@ EXIT_STATUS = {
     141: "Ended because the reader of the output closed the pipe.",
     143: "Ended by SIGTERM with nothing to save.",
 }
-_BEFORE_START = (
-    "Before nlptools starts, Python itself ends with status 1 if standard input is a directory, and Ctrl-C while the"
-    " interpreter starts may print a traceback."
-)
+_BEFORE_START = "Ctrl-C while the Python interpreter starts, before nlptools does, may print a traceback."
 
 
 def pages() -> dict[str, str]:
