@@ -5,7 +5,7 @@ Streams, working directory, environment, and exit status or signal are those of 
 in tests of what commands do. Tests of start-up, imports, locales, closed streams and signals start interpreters.
 
     python forks.py ADDRESS serve           a server on this socket of the file system, until it is killed
-    python forks.py ADDRESS run [ARG...]    `nlptools ARG...`, by the server
+    python forks.py ADDRESS run [ARG...]    `nlptools ARG...`, by the server; or a Python program, if the first ARG is its file
 """
 
 from __future__ import annotations
@@ -91,8 +91,14 @@ def become(request: bytes, descriptors: list[int]) -> None:
     os.chdir(folder)
     os.environ.clear()
     os.environb.update(setting.split(b"=", 1) for setting in words[int(count) :])
-    sys.argv = ["nlptools", *map(os.fsdecode, words[: int(count)])]
+    args = [*map(os.fsdecode, words[: int(count)])]
+    program = args[:1] if args[:1] and args[0].endswith(".py") else []
+    sys.argv = args if program else ["nlptools", *args]
     try:
+        if program:
+            runpy.run_path(program[0], run_name="__main__")
+            sys.stdout.flush()
+            raise SystemExit(0)
         runpy.run_module("nlptools", run_name="__main__", alter_sys=True)
     except SystemExit as end:
         atexit._run_exitfuncs()

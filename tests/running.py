@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,17 @@ def rows(directory: Path, kind: str | None = None) -> list[dict[str, Any]]:
     return [row for row in found if kind in (None, row["kind"])]
 
 
-def processes(count: int, cwd: Path, *args: str) -> list[subprocess.Popen[str]]:
-    """Python processes, as a launcher starts those of one run."""
+def processes(
+    count: int, cwd: Path, *args: object, command: Sequence[str] = (sys.executable,)
+) -> list[subprocess.Popen[str]]:
+    """Processes that `command` and `args` begin, as a launcher starts those of one run; by default of Python."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(count), "OMP_NUM_THREADS": "1"}
     return [
         subprocess.Popen(
-            [sys.executable, *args],
+            [*command, *map(str, args)],
             cwd=cwd,
             env=environment(**where, RANK=str(rank), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(count)),
             stdout=subprocess.PIPE,
@@ -37,6 +40,13 @@ def processes(count: int, cwd: Path, *args: str) -> list[subprocess.Popen[str]]:
         )
         for rank in range(count)
     ]
+
+
+def ended(started: Sequence[subprocess.Popen[str]], code: int = 0) -> list[tuple[str, str]]:
+    """What each process wrote to its two streams; all must have ended with the status `code`."""
+    outputs = [process.communicate(timeout=120) for process in started]
+    assert [process.returncode for process in started] == [code] * len(started), outputs
+    return outputs
 
 
 class Running:

@@ -86,6 +86,7 @@ class _Loop:
         run = state.run
         intervals = {"log": run.log_every, "valid": run.valid_every, "save": run.save_every}
         self.due = {name: Due(interval(text), state.progress, state.source) for name, text in intervals.items()}
+        self.elapsed = dict.fromkeys(self.due, False)  # see `Due`
         self.window = (time.monotonic(), state.progress.tokens)
 
     def run(self) -> RunResult:
@@ -95,7 +96,7 @@ class _Loop:
         if progress.valid_pending or untrained:
             self._validate()
         while progress.step < state.total and not self._is_over():
-            if self._stop_everywhere():
+            if self._agree():
                 break
             row = self._step()
             if row is None:
@@ -104,11 +105,11 @@ class _Loop:
             if self.log is not None:
                 self.log.move(progress.step)
             self._check(row)
-            if self.due["log"].now() or last or progress.step == 1:
+            if self._is_due("log") or last or progress.step == 1:
                 self._report(row)
-            if self.evaluate is not None and (self.due["valid"].now() or last):
+            if self.evaluate is not None and (self._is_due("valid") or last):
                 self._validate()
-            if self.due["save"].now() and not last:
+            if self._is_due("save") and not last:
                 if self.evaluate is None:
                     self._hold()
                 state.save()
@@ -139,9 +140,19 @@ class _Loop:
         patience = self.state.run.patience
         return self.state.source.ended or (patience > 0 and self.state.progress.since_best >= patience)
 
-    def _stop_everywhere(self) -> bool:
-        """Whether any process was asked to stop: all processes stop after the same step."""
-        return self.state.backend.sum([float(self.stop.requested)])[0] > 0
+    def _agree(self) -> bool:
+        """Whether any process was asked to stop, and which intervals of seconds have passed for the main one.
+
+        All processes stop after the same step, and validate and save after the same steps.
+        """
+        backend = self.state.backend
+        own = [self.stop.requested, *(backend.is_main and due.elapsed for due in self.due.values())]
+        stop, *elapsed = (number > 0 for number in backend.sum([float(flag) for flag in own]))
+        self.elapsed = dict(zip(self.due, elapsed, strict=True))
+        return stop
+
+    def _is_due(self, name: str) -> bool:
+        return self.due[name].now(self.elapsed[name])
 
     def _check(self, row: dict[str, float]) -> None:
         progress = self.state.progress
