@@ -17,7 +17,8 @@ from nlptools.configs.layers import MIX_FILES
 from nlptools.configs.vectors import FORMATS
 from nlptools.errors import BundleError, display, reading
 from nlptools.files import artifacts, atomic, hub_cache
-from nlptools.files.artifacts import JsonObject
+from nlptools.files.json_fields import whole
+from nlptools.json_types import JsonObject
 from nlptools.models import text_ends
 from nlptools.models.huggingface import peft
 
@@ -334,10 +335,7 @@ def ngram_config(config: JsonObject) -> NGramConfig:
     """The sizes of an n-gram model in its config.json. Raises BundleError."""
     from nlptools.models.language.ngram import NGramConfig
 
-    try:
-        return NGramConfig(**{field.name: config[field.name] for field in fields(NGramConfig)})
-    except KeyError as error:
-        raise BundleError(f"config.json: {error} is missing") from None
+    return NGramConfig(**{each.name: whole(config, each.name, "config.json") for each in fields(NGramConfig)})
 
 
 def _load_ngrams(path: Path, config: JsonObject) -> NGrams:

@@ -13,8 +13,10 @@ import numpy as np
 
 from nlptools.batches.encoder_rows import bounds_of, ranges
 from nlptools.batches.features import WEIGHT, Features
-from nlptools.batches.source import BatchSource
+from nlptools.batches.source import CHECKPOINT, BatchSource
+from nlptools.files.json_fields import whole
 from nlptools.files.prefetch import one_ahead
+from nlptools.json_types import JsonObject
 
 _BLOCK = 8192  # examples gathered together
 
@@ -73,13 +75,13 @@ class BagBatches(BatchSource):
         """Epochs done, with their fraction."""
         return self._epoch + self._position / self._steps
 
-    def state(self) -> dict[str, int]:
+    def state(self) -> JsonObject:
         """See `BatchSource`."""
         return {"epoch": self._epoch, "position": self._position}
 
-    def restore(self, state: dict[str, int]) -> None:
+    def restore(self, state: JsonObject) -> None:
         """See `BatchSource`."""
-        self._epoch, self._position = int(state["epoch"]), int(state["position"])
+        self._epoch, self._position = whole(state, "epoch", CHECKPOINT), whole(state, "position", CHECKPOINT)
 
     def __iter__(self) -> Iterator[BagBatch]:
         for batches in one_ahead(self._blocks(self._epoch, self._position)):

@@ -18,10 +18,11 @@ from nlptools.batches.encoder_rows import ranges
 from nlptools.batches.masking import Masking, MaskingVocabulary, hide
 from nlptools.batches.packing import pack
 from nlptools.batches.sentence_groups import Instances
-from nlptools.batches.source import BatchSource
+from nlptools.batches.source import CHECKPOINT, BatchSource
 from nlptools.corpora.documents import Documents
 from nlptools.errors import UsageError
-from nlptools.files.artifacts import JsonObject
+from nlptools.files.json_fields import whole
+from nlptools.json_types import JsonObject
 
 POOL_TOKENS = 1 << 24  # of text planned together: a second or two of work, some megabytes
 _TRAINING, _VALIDATION = 0, 1  # streams of masks
@@ -141,7 +142,7 @@ class PretrainingBatches(BatchSource):
     def restore(self, state: JsonObject) -> None:
         """See `BatchSource`."""
         for name in self.state():
-            setattr(self, f"_{name}", int(state[name]))
+            setattr(self, f"_{name}", whole(state, name, CHECKPOINT))
 
     def _begin_phase(self) -> None:
         end = 0

@@ -6,10 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
-from nlptools.files.artifacts import JsonObject
+from nlptools.files.json_fields import whole
+from nlptools.json_types import JsonObject
 
 B = TypeVar("B")
 P = TypeVar("P")
+CHECKPOINT = "the checkpoint"  # in messages about values of `BatchSource.state`
 
 
 class BatchSource(Protocol):
@@ -99,4 +101,4 @@ class EpochSource(BatchSource, ABC, Generic[B, P]):
 
     def restore(self, state: JsonObject) -> None:
         """See `BatchSource`."""
-        self._epoch, self._position = int(state["epoch"]), int(state["position"])
+        self._epoch, self._position = whole(state, "epoch", CHECKPOINT), whole(state, "position", CHECKPOINT)

@@ -48,8 +48,9 @@ def command(inputs: tuple[str, ...], prompt: Prompt, files: Files, lines: LineOu
             if prompt.json:
                 out.write_lines(map(line_records.json_line, batch))
             else:
-                written = [line_records.escape(item["prompt"]) for item in batch]
-                escaped += sum(line != item["prompt"] for line, item in zip(written, batch, strict=True))
+                prompts = [str(item["prompt"]) for item in batch]
+                written = [line_records.escape(each) for each in prompts]
+                escaped += sum(line != each for line, each in zip(written, prompts, strict=True))
                 out.write_lines(written)
             progress.done(len(batch))
     if escaped:

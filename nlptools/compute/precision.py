@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from nlptools import environment, messages
 from nlptools.compute import processor
 from nlptools.errors import BundleError, StreamError
 from nlptools.files import artifacts
+from nlptools.json_types import Json
 
 if TYPE_CHECKING:
     import torch
@@ -109,10 +110,12 @@ def _read(path: Path) -> dict[str, dict[str, float]]:
         entries = artifacts.read_json(path)
     except (BundleError, OSError):
         return {}
-    return {key: rates for key, rates in entries.items() if _is_rates(rates)}
+    return {key: rates for key, value in entries.items() if (rates := _rates(value)) is not None}
 
 
-def _is_rates(rates: object) -> bool:
-    if not isinstance(rates, Mapping) or set(rates) != {"fp32", "bf16"}:
-        return False
-    return all(isinstance(rate, (int, float)) and not isinstance(rate, bool) and rate > 0 for rate in rates.values())
+def _rates(value: Json) -> dict[str, float] | None:
+    """An entry of the cache; None if it is damaged."""
+    if not isinstance(value, dict) or set(value) != {"fp32", "bf16"}:
+        return None
+    rates = {name: rate for name, rate in value.items() if type(rate) in (int, float) and isinstance(rate, int | float)}
+    return rates if len(rates) == 2 and min(rates.values()) > 0 else None

@@ -19,8 +19,8 @@ from typing import Any
 
 from nlptools.errors import BundleError, display, reason
 from nlptools.files import atomic
+from nlptools.json_types import JsonObject
 
-JsonObject = dict[str, Any]
 FORMAT = 1
 MANIFEST = "manifest.json"
 ADAPTER = (
@@ -93,10 +93,12 @@ def weight_files(directory: Path) -> list[Path]:
         places = read_json(index).get("weight_map")
         if not isinstance(places, dict) or not places:
             raise BundleError(f'{display(str(index))}: expected file names under "weight_map"')
+        names = set()
         for name in places.values():
             if not isinstance(name, str) or not _is_plain(name) or not name.endswith(".safetensors"):
                 raise BundleError(f"{display(str(index))}: not a plain file name: {name!r}")
-        return [directory / name for name in sorted(set(places.values()))]
+            names.add(name)
+        return [directory / name for name in sorted(names)]
     pickles = [p.name for p in directory.glob("*.bin")] + [p.name for p in directory.glob("*.pt*")]
     hint = "reading pickled weights runs code; convert them to safetensors if you trust them"
     raise BundleError(
@@ -107,9 +109,9 @@ def weight_files(directory: Path) -> list[Path]:
 
 def weights_digest(directory: Path) -> str:
     """SHA-256 of each file of weights, from the manifest if there is one. Raises BundleError."""
-    listed = read_json(directory / MANIFEST).get("files", {}) if (directory / MANIFEST).is_file() else {}
-    files = weight_files(directory)
-    return " ".join(str(listed[f.name]["sha256"]) if f.name in listed else sha256(f) for f in files)
+    listed = manifest_files(directory) if (directory / MANIFEST).is_file() else {}
+    sums = {name: entry.get("sha256") for name, entry in listed.items() if isinstance(entry, dict)}
+    return " ".join(str(sums[f.name]) if f.name in sums else sha256(f) for f in weight_files(directory))
 
 
 def refuse_tensorflow(path: Path) -> None:
@@ -169,9 +171,7 @@ def verify(directory: Path) -> dict[str, str]:
     """
     if not (directory / MANIFEST).is_file():
         return {}
-    files = read_json(directory / MANIFEST).get("files")
-    if not isinstance(files, dict):
-        raise BundleError(f'{display(str(directory / MANIFEST))}: expected an object under "files"')
+    files = manifest_files(directory)
     for name, entry in files.items():
         path = directory / name
         if not is_inside(name) or not isinstance(entry, dict):
@@ -187,6 +187,14 @@ def verify(directory: Path) -> dict[str, str]:
         if sha256(path) != entry.get("sha256"):
             raise BundleError(f"{display(str(path))}: damaged: its SHA-256 is not the one in {MANIFEST}")
     return dict.fromkeys(files, "ok")
+
+
+def manifest_files(directory: Path) -> JsonObject:
+    """The names in the manifest of a directory, with the size and the sum of each. Raises BundleError."""
+    files = read_json(directory / MANIFEST).get("files")
+    if not isinstance(files, dict):
+        raise BundleError(f'{display(str(directory / MANIFEST))}: expected an object under "files"')
+    return files
 
 
 def _refuse_constant(text: str) -> None:

@@ -18,8 +18,8 @@ from torch import Tensor
 from nlptools.compute.backend import Backend
 from nlptools.configs.scoring import Score, cache_settings
 from nlptools.errors import Diverged
-from nlptools.files.artifacts import JsonObject
 from nlptools.inference.scoring import CarriedScores, Stop, log_probabilities
+from nlptools.json_types import JsonObject
 from nlptools.layers.output import Measure, OutputHead
 from nlptools.models.contract import LanguageModel
 

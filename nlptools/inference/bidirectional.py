@@ -16,7 +16,6 @@ from nlptools.configs.scoring import Score
 from nlptools.corpora import token_file
 from nlptools.corpora.token_file import TextCounts
 from nlptools.errors import UsageError, display
-from nlptools.files.artifacts import JsonObject
 from nlptools.files.streams import LineBlock
 from nlptools.inference.line_score import BOTH_DIRECTIONS, LineScore, refuse_streams, token_name
 from nlptools.inference.mixture_parts import Mixed
@@ -24,6 +23,7 @@ from nlptools.inference.opening import Asked, Opened
 from nlptools.inference.perplexity import perplexities, perplexity
 from nlptools.inference.scoring import Stop, document_scores, whole_documents
 from nlptools.inference.words import WordScore
+from nlptools.json_types import JsonObject
 from nlptools.layers.output import OutputHead
 from nlptools.models.contract import LanguageModel
 from nlptools.models.language.elmo import BACKWARD, FORWARD, Elmo, OneDirection, spelled_vocabulary

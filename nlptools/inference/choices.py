@@ -16,13 +16,13 @@ from typing import Any
 from nlptools import messages
 from nlptools.configs.scoring import Score
 from nlptools.errors import shown
-from nlptools.files.artifacts import JsonObject
 from nlptools.formats import values
 from nlptools.formats.choices import PROMPT, read_records
 from nlptools.formats.examples import Choice
 from nlptools.formats.reading_options import Options
 from nlptools.inference.language_model import TextLanguageModel
 from nlptools.inference.likelihoods import Likelihood
+from nlptools.json_types import JsonObject
 
 WINDOW = 512  # records that are scored at a time
 
@@ -52,7 +52,7 @@ class Accuracy:
         """The share of answers that are right, by way to choose."""
         return {way: count / self.answered for way, count in self.right.items()}
 
-    def describe(self) -> JsonObject:
+    def describe(self) -> dict[str, object]:
         """Counts and accuracies."""
         return {"records": self.records, "answered": self.answered, "accuracy": self.values, "ties": self.ties}
 
@@ -136,21 +136,22 @@ class ChoiceScorer:
             **record,
             "log_probability": [round(value, 6) for value in sums],
             "tokens": [score.tokens for score in scores],
-            "bytes": lengths,
-            "characters": characters,
+            "bytes": [*lengths],
+            "characters": [*characters],
             "greedy": [score.greedy for score in scores],
         }
         if alone is not None:
             without = [score.log_probability for score in alone]
             ways["unconditional"] = [value - other for value, other in zip(sums, without, strict=True)]
             item["unconditional"] = [round(value, 6) for value in without]
-        item["best"] = {way: _only_best(each) for way, each in ways.items()}
-        self.accuracy.add(choice.label, item["best"])
+        best = {way: _only_best(each) for way, each in ways.items()}
+        item["best"] = {**best}
+        self.accuracy.add(choice.label, best)
         if self.settings.by is not None:
             if self.settings.by not in record:
                 raise choice.place.error(f"no column {shown(self.settings.by)}: there are {', '.join(record)}")
             group = values.text(record[self.settings.by])
-            self.by.setdefault(group, Accuracy()).add(choice.label, item["best"])
+            self.by.setdefault(group, Accuracy()).add(choice.label, best)
         return item
 
     def note(self) -> None:
@@ -159,7 +160,7 @@ class ChoiceScorer:
         for group, accuracy in self.by.items():
             accuracy.note(f"{self.settings.by} {group}")
 
-    def total(self) -> JsonObject:
+    def total(self) -> dict[str, object]:
         """The accuracies of all records so far, and how they were measured."""
         settings, model = self.settings, self.model
         by = {group: accuracy.describe() for group, accuracy in self.by.items()}

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from nlptools import messages
 from nlptools.configs.chat import Chat
 from nlptools.errors import DataError
-from nlptools.files.artifacts import JsonObject
 from nlptools.inference.generation.generated import Generated
 from nlptools.inference.language_model import TextLanguageModel
+from nlptools.json_types import JsonObject
 from nlptools.text import chat_templates
 
 
@@ -30,7 +30,9 @@ class Conversation:
         self.model, self.template, self.seed = model, template, seed
         end = chat_templates.end_of_turn(template)  # special tokens in it end an answer by themselves
         self.settings = settings.generation((end,) if end else ())
-        self._first = [] if settings.system is None else [{"role": "system", "content": settings.system}]
+        self._first: list[JsonObject] = (
+            [] if settings.system is None else [{"role": "system", "content": settings.system}]
+        )
         self._answers = 0
         self.history: list[JsonObject] = []
         self.reset()
@@ -49,8 +51,7 @@ class Conversation:
             DataError: the message alone is longer than the context, or with `Chat.strict` the conversation; or the template
                 does not take it.
         """
-        asked = [*self.history, {"role": "user", "content": content}]
-        asked, prompt = self._fitting(asked)
+        asked, prompt = self._fitting([*self.history, {"role": "user", "content": content}])
         [[answer]] = self.model.generate_batch(
             [prompt], self.settings, seed=self.seed, first=self._answers, on_text=on_text
         )

@@ -9,16 +9,18 @@ from pathlib import Path
 from nlptools import bundle
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import artifacts, hub_cache
-from nlptools.files.artifacts import JsonObject
 from nlptools.inference import mixture_directory
+from nlptools.json_types import JsonObject
 from nlptools.models.huggingface import peft
 from nlptools.text.tokenizer import BUNDLE_FILES, Tokenizer
 from nlptools.vectors.table import Vectors
 
 _SOME = 10  # words or tokens that are shown
 
+Facts = dict[str, object]  # what `info` shows about a part of a model
 
-def describe(source: str | Path) -> dict[str, JsonObject]:
+
+def describe(source: str | Path) -> dict[str, Facts]:
     """Properties in sections.
 
     A model directory has the sections model, task (if it has labels or finetune wrote it), tokenizer, training and files; an
@@ -66,7 +68,7 @@ def _is_tokenizer(path: Path) -> bool:
     return not model and any((path / name).is_file() for name in BUNDLE_FILES)
 
 
-def _alone(path: str) -> dict[str, JsonObject]:
+def _alone(path: str) -> dict[str, Facts]:
     """Properties of a tokenizer, or of a file of vectors; a file of a tokenizer is known by its suffix or its name."""
     from nlptools.text import tokenizer as tokenizers
     from nlptools.vectors.files import formats
@@ -86,7 +88,7 @@ def _alone(path: str) -> dict[str, JsonObject]:
     return {"vectors": {"format": kind, "bytes": size, **_table(formats.load(path, kind, "replace"))}}
 
 
-def _files(path: Path, verified: dict[str, str]) -> JsonObject:
+def _files(path: Path, verified: dict[str, str]) -> Facts:
     from nlptools.text.tokenizer_pairs import FOLDER
 
     paths = {p.name: p for p in path.iterdir()}
@@ -98,7 +100,7 @@ def _files(path: Path, verified: dict[str, str]) -> JsonObject:
     }
 
 
-def _vectors(path: Path, config: JsonObject) -> JsonObject:
+def _vectors(path: Path, config: JsonObject) -> Facts:
     """Properties of a directory of vectors, which is opened, and thereby checked, but not read."""
     from nlptools.vectors.files import directory as bundle_format
     from nlptools.vectors.product_quantization import ProductRows
@@ -111,15 +113,15 @@ def _vectors(path: Path, config: JsonObject) -> JsonObject:
     return facts
 
 
-def _table(vectors: Vectors) -> JsonObject:
+def _table(vectors: Vectors) -> Facts:
     ngrams, counts = vectors.subwords, vectors.counts is not None
-    facts: JsonObject = {"words": len(vectors), "dimensions": vectors.dimensions, "counts": counts}
+    facts: Facts = {"words": len(vectors), "dimensions": vectors.dimensions, "counts": counts}
     if ngrams is not None and len(ngrams.buckets):
         facts["subwords"] = {"shortest": ngrams.shortest, "longest": ngrams.longest, "rows": len(ngrams.buckets)}
     return {**facts, "first words": vectors.words.list()[:_SOME]}
 
 
-def _model(path: Path, config: JsonObject) -> JsonObject:
+def _model(path: Path, config: JsonObject) -> Facts:
     files = [path / peft.WEIGHTS] if peft.is_adapter(path) else artifacts.weight_files(path)
     tensors = [tensor for file in files for tensor in _tensors(file)]
     sizes = {k: v for k, v in config.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
@@ -134,14 +136,14 @@ def _model(path: Path, config: JsonObject) -> JsonObject:
     }
 
 
-def _adapter(path: Path) -> JsonObject:
+def _adapter(path: Path) -> Facts:
     """The base of low-rank adapters, and their sizes."""
     data = peft.read(path)
     names = {"base_model_name_or_path": "base", "r": "rank", "lora_alpha": "alpha", "target_modules": "targets"}
     return {ours: data.get(theirs) for theirs, ours in names.items()}
 
 
-def _task(config: JsonObject, training: JsonObject) -> dict[str, JsonObject]:
+def _task(config: JsonObject, training: JsonObject) -> dict[str, Facts]:
     """The task of a fine-tuned model: its labels, the settings that finetune saved, the metric that selected the weights."""
     saved, labels = _part(_part(config, "nlptools"), "task"), _part(config, "id2label")
     if not saved and not labels:
@@ -166,7 +168,7 @@ def _tensors(path: Path) -> list[tuple[list[int], str]]:
         raise BundleError(f"{display(str(path))}: damaged: {error}") from None
 
 
-def _tokenizers(path: Path, config: JsonObject) -> dict[str, JsonObject]:
+def _tokenizers(path: Path, config: JsonObject) -> dict[str, Facts]:
     from nlptools.text import tokenizer as tokenizers
     from nlptools.text import tokenizer_pairs
 
@@ -184,7 +186,7 @@ def _tokenizers(path: Path, config: JsonObject) -> dict[str, JsonObject]:
     return {"source tokenizer": _tokenizer(source), "target tokenizer": _tokenizer(target)}
 
 
-def _tokenizer(loaded: Tokenizer) -> JsonObject:
+def _tokenizer(loaded: Tokenizer) -> Facts:
     assert loaded.vocab is not None
     special = {role: loaded.vocab.token(id) for role, id in loaded.vocab.roles.items()}
     why = loaded.json_obstacle()
@@ -192,7 +194,7 @@ def _tokenizer(loaded: Tokenizer) -> JsonObject:
     return {"kind": loaded.kind, "tokens": len(loaded.vocab), "special": special, **missing}
 
 
-def _training(record: JsonObject) -> JsonObject:
+def _training(record: JsonObject) -> Facts:
     if not record:
         return {"record": "none"}
     data, call, versions = _part(record, "data"), _part(record, "invocation"), _part(record, "versions")
@@ -212,7 +214,7 @@ def _training(record: JsonObject) -> JsonObject:
     }
 
 
-def _vector_training(record: JsonObject) -> JsonObject:
+def _vector_training(record: JsonObject) -> Facts:
     """How vectors were trained by `nlptools train-w2v`."""
     from nlptools.configs.word_vectors import TrainW2V
 

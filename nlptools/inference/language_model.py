@@ -19,7 +19,6 @@ from nlptools.configs.generation import Generate
 from nlptools.configs.scoring import Score
 from nlptools.corpora import token_file
 from nlptools.errors import DataError, shown
-from nlptools.files.artifacts import JsonObject
 from nlptools.files.streams import LineBlock
 from nlptools.formats.examples import Place
 from nlptools.inference import adaptation, likelihoods, scoring
@@ -38,6 +37,7 @@ from nlptools.inference.opening import Asked, Opened
 from nlptools.inference.perplexity import perplexities
 from nlptools.inference.token_details import TokenDetails
 from nlptools.inference.words import WordScore, WordScorer
+from nlptools.json_types import JsonObject
 from nlptools.layers.output import Measure
 from nlptools.models import contract
 from nlptools.text.unknown import UnknownTokens

@@ -23,7 +23,6 @@ from nlptools.configs.scoring import Score
 from nlptools.corpora.token_file import TextCounts, text_counts
 from nlptools.errors import BundleError, display
 from nlptools.files import streams
-from nlptools.files.artifacts import JsonObject
 from nlptools.files.streams import LineBlock
 from nlptools.inference.line_score import TOTAL, LineScore, token_name
 from nlptools.inference.mixture_parts import Mixed
@@ -31,6 +30,7 @@ from nlptools.inference.opening import Asked, Opened
 from nlptools.inference.perplexity import perplexities
 from nlptools.inference.token_details import TokenDetails
 from nlptools.inference.words import COLUMNS, LOG_PROBABILITY, Details, Wanted, WordScore, WordScorer
+from nlptools.json_types import JsonObject
 from nlptools.layers.query_positions import QueryPositions
 from nlptools.models.encoders.bert import BertWithHeads
 from nlptools.text.unknown import UnknownTokens

@@ -9,7 +9,7 @@ from nlptools import bundle, messages
 from nlptools.configs.layers import MIX_FILES
 from nlptools.errors import UsageError, display
 from nlptools.files import artifacts, atomic, whole_directory
-from nlptools.files.artifacts import JsonObject
+from nlptools.json_types import JsonObject
 from nlptools.models import text_ends
 from nlptools.models.huggingface import directories, peft
 

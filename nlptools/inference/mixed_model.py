@@ -13,13 +13,13 @@ from torch import Tensor
 from nlptools.compute.backend import Backend
 from nlptools.configs.scoring import Score
 from nlptools.errors import BundleError, UsageError, display
-from nlptools.files.artifacts import JsonObject
 from nlptools.files.streams import LineBlock
 from nlptools.inference import adaptation
 from nlptools.inference.language_model import TextLanguageModel
 from nlptools.inference.mixture import SameTokens
 from nlptools.inference.mixture_parts import AnyBundle, Mixed, Parts, ngrams_of, parts_of
 from nlptools.inference.opening import Asked, Opened
+from nlptools.json_types import JsonObject
 from nlptools.layers.output import Measure, OutputHead
 from nlptools.models import contract
 from nlptools.models.language.mixture import LARGEST, Mixture, MixtureHead

@@ -13,13 +13,14 @@ from nlptools import messages
 from nlptools.configs.scoring import Score
 from nlptools.corpora import token_file
 from nlptools.errors import DataError, UsageError, display, shown
-from nlptools.files.artifacts import JsonObject
+from nlptools.files.json_fields import child
 from nlptools.files.streams import LineBlock
 from nlptools.inference.line_score import refuse_streams
 from nlptools.inference.mixture_parts import Mixed, Parts, ngrams_of, parts_of
 from nlptools.inference.ngram_scorer import NGramScorer, sentences
 from nlptools.inference.opening import Asked, Opened
 from nlptools.inference.perplexity import perplexity
+from nlptools.json_types import JsonObject
 from nlptools.models.language.alignment import TokenAlignment
 from nlptools.models.language.ngram import NGrams
 from nlptools.models.language.ngram_mixture import NGramMixture, interpolated
@@ -110,7 +111,7 @@ class NGramMixtureScorer(NGramScorer):
     def perplexity(self, blocks: Iterable[LineBlock], settings: Score | None = None) -> JsonObject:
         """See `NGramScorer.perplexity`."""
         result = super().perplexity(blocks, settings)
-        result["protocol"] |= self.parts.describe(self.weights)
+        result["protocol"] = {**child(result, "protocol", "the result"), **self.parts.describe(self.weights)}
         return result
 
 

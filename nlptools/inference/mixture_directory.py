@@ -14,7 +14,7 @@ from pathlib import Path
 from nlptools import bundle
 from nlptools.configs.scoring import mixture_weights
 from nlptools.errors import BundleError, UsageError, display
-from nlptools.files import artifacts, atomic, hub_cache, whole_directory
+from nlptools.files import artifacts, atomic, hub_cache, json_fields, whole_directory
 from nlptools.inference import arpa_bundle
 from nlptools.models.huggingface import peft
 
@@ -35,17 +35,17 @@ def read(path: str | Path) -> tuple[list[Path], tuple[float, ...]]:
     """The directories of the models of a saved mixture, and their weights. Raises BundleError."""
     folder = Path(path)
     artifacts.verify(folder)
-    parts = artifacts.read_json(folder / "config.json").get("parts")
+    where = display(str(folder / "config.json"))
+    parts = json_fields.children(artifacts.read_json(folder / "config.json"), "parts", where)
+    names = [json_fields.text(each, "path", where) for each in parts]
+    numbers = ",".join(repr(float(json_fields.number(each, "weight", where))) for each in parts)
     try:
-        paths = [folder / each["path"] for each in parts]  # type: ignore[union-attr]
-        weights = mixture_weights(",".join(repr(float(each["weight"])) for each in parts))  # type: ignore[union-attr]
-        if not all(artifacts.is_inside(each["path"]) for each in parts):  # type: ignore[union-attr]
-            raise ValueError
-    except (TypeError, KeyError, ValueError, UsageError):
-        raise BundleError(
-            f'{display(str(folder / "config.json"))}: expected "parts" with "path" and "weight"'
-        ) from None
-    return paths, weights
+        weights = mixture_weights(numbers)
+    except UsageError:
+        weights = ()
+    if not weights or not all(map(artifacts.is_inside, names)):
+        raise BundleError(f'{where}: expected "parts" with "path" and "weight"')
+    return [folder / name for name in names], weights
 
 
 def check_target(path: str, force: bool) -> None:
@@ -84,7 +84,7 @@ def save(directory: str, models: Sequence[bundle.Bundle], weights: Sequence[floa
 def _link(source: Path, target: Path) -> None:
     """Link or copy the files of a model."""
     if (source / artifacts.MANIFEST).is_file():
-        names = [*artifacts.read_json(source / artifacts.MANIFEST)["files"], artifacts.MANIFEST]
+        names = [*artifacts.manifest_files(source), artifacts.MANIFEST]
     else:
         names = [path.name for path in source.iterdir() if path.is_file() and path.suffix in _SUFFIXES]
     for name in names:

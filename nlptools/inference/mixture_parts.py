@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from nlptools import bundle, messages
 from nlptools.configs.scoring import Score
 from nlptools.errors import UsageError, display
-from nlptools.files.artifacts import JsonObject
 from nlptools.files.streams import LineBlock
+from nlptools.json_types import Json, JsonObject
 from nlptools.models.language.alignment import TokenAlignment, Tokens, align
 from nlptools.models.language.ngram import NGrams
 from nlptools.text.unknown import UnknownTokens
@@ -44,7 +44,7 @@ class Parts:
 
     def describe(self, weights: Sequence[float]) -> JsonObject:
         """The models and weights, for the protocol."""
-        models = [{"model": n, "weight": w} for n, w in zip(self.names, weights, strict=True)]
+        models: list[Json] = [{"model": n, "weight": w} for n, w in zip(self.names, weights, strict=True)]
         rule = "of the first model; tokens that another one lacks share the probability of its unknown token"
         return {"mixture": models, "vocabulary": rule}
 

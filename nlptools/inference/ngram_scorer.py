@@ -16,7 +16,6 @@ from nlptools.configs.scoring import Score
 from nlptools.corpora import token_file
 from nlptools.corpora.token_file import TextCounts
 from nlptools.errors import UsageError, display
-from nlptools.files.artifacts import JsonObject
 from nlptools.files.streams import LineBlock
 from nlptools.inference.line_score import TOTAL, LineScore, refuse_streams, token_name
 from nlptools.inference.mixture_parts import Mixed
@@ -33,6 +32,7 @@ from nlptools.inference.words import (
     WordScore,
     WordScorer,
 )
+from nlptools.json_types import JsonObject
 from nlptools.models.language.ngram import NGrams
 from nlptools.text.builtin import AT_WHITE_SPACE
 from nlptools.text.flat_ids import flat_ids

@@ -11,10 +11,10 @@ from itertools import chain
 from nlptools import messages
 from nlptools.configs.prompting import OUTPUT, Prompt, constant
 from nlptools.errors import DataError, display, shown
-from nlptools.files.artifacts import JsonObject
 from nlptools.formats import record_fields
 from nlptools.formats.reading_options import Options
 from nlptools.formats.record_fields import Record
+from nlptools.json_types import Json, JsonObject
 from nlptools.text.chat_answers import continued
 from nlptools.text.chat_templates import Conversation, chat_template
 from nlptools.text.prompt_templates import MissingField, Template, read_template
@@ -130,7 +130,8 @@ class PromptBuilder:
         answer = self._completion(record, record.fields.get(self.settings.answer))
         choices = [self._completion(record, choice) for choice in self._choices(record)]
         if self.settings.messages:
-            return {**record.value, "messages": [*self._turns(query, drawn), *_reply(answer)]}
+            turns: list[Json] = [{**turn} for turn in (*self._turns(query, drawn), *_reply(answer))]
+            return {**record.value, "messages": turns}
         if self.chat is not None:
             prompt, (answer, *choices) = self._rendered(self._turns(query, drawn), [answer, *choices], record)
         else:

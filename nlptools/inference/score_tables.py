@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nlptools.configs.scoring import Score
-from nlptools.files.artifacts import JsonObject
 from nlptools.files.line_records import escape
 from nlptools.inference.choices import Accuracy, ChoiceScorer
+from nlptools.json_types import JsonObject
 
 _TOTALS = ("tokens", "log_probability", "perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte")
 

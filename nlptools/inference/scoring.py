@@ -18,7 +18,7 @@ from nlptools.batches.packing import by_length
 from nlptools.compute.backend import Backend
 from nlptools.configs.scoring import Score
 from nlptools.corpora.token_file import TextCounts
-from nlptools.files.artifacts import JsonObject
+from nlptools.json_types import JsonObject
 from nlptools.layers.output import Measure, OutputHead
 from nlptools.models.contract import LanguageModel
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from nlptools.configs.scoring import Score
 from nlptools.errors import UsageError, display
-from nlptools.files.artifacts import JsonObject
+from nlptools.json_types import JsonObject
 from nlptools.models import registry
 
 if TYPE_CHECKING:

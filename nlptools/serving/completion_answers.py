@@ -41,13 +41,14 @@ def response(
 ) -> dict[str, Any]:
     """The object of a chat completion, or of a completion, with a choice for each output of each prompt."""
     record, chat = asked[0].record, asked[0].chat
+    body = record.get("body", record)
     choice = _chat_choice if chat else _choice
     choices = [choice(each, output) for each, row in zip(asked, outputs, strict=True) for output in row]
     return {
         "id": f"{'chatcmpl' if chat else 'cmpl'}-{number}",
         "object": "chat.completion" if chat else "text_completion",
         "created": 0,
-        "model": record.get("body", record).get("model", ""),
+        "model": body.get("model", "") if isinstance(body, dict) else "",
         "choices": [{"index": index, **each} for index, each in enumerate(choices)],
         "usage": usage(outputs),
     }

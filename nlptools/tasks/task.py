@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from importlib import import_module
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -25,10 +26,11 @@ from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.configs.layers import Layers, layers
 from nlptools.configs.tasks.table import GLUE, TASKS, check_options
 from nlptools.errors import BundleError, UsageError, display, shorten, shown
-from nlptools.files.artifacts import JsonObject
+from nlptools.files.json_fields import built, child
 from nlptools.formats.glue import glue_task
 from nlptools.formats.readers import read
 from nlptools.formats.reading_options import Options
+from nlptools.json_types import JsonObject
 from nlptools.metrics.criterion import Criterion
 from nlptools.models import registry
 from nlptools.models.tasks.heads import LAYER_HEADS, TaskHeads
@@ -79,7 +81,7 @@ class TaskOf(ABC, Generic[E, P]):
     def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> TaskOf[E, P]:
         """The task of a model directory. Raises UsageError, BundleError."""
         (name,) = (name for name, entry in TASKS.items() if entry.implementation.endswith(f":{cls.__name__}"))
-        return cls(name, reading_options(files, labelled=False))
+        return cls(name, replace(reading_options(files), labelled=False))
 
     @property
     def head(self) -> str:
@@ -138,12 +140,12 @@ class TaskOf(ABC, Generic[E, P]):
 
         Records of earlier versions have fields that the task does not learn any more; they have no effect.
         """
-        values: JsonObject = {
+        values = {
             name: tuple(value) if isinstance(value, list) else value
             for name, value in learned.items()
             if name in self.learns
         }
-        return replace(self, **values)
+        return built(partial(replace, self), values, "the task")
 
     def check(self, examples: Sequence[E]) -> None:
         """Raise DataError (file, line) for held-out examples that do not fit the training data."""
@@ -199,7 +201,7 @@ class TaskOf(ABC, Generic[E, P]):
         """See `lines`, without --to jsonl and the like."""
 
     @abstractmethod
-    def as_json(self, prediction: P, example: E, settings: Predict) -> JsonObject:
+    def as_json(self, prediction: P, example: E, settings: Predict) -> dict[str, object]:
         """The object that --to jsonl, or another format of objects, writes for an example."""
 
     def label_settings(self) -> JsonObject:
@@ -252,9 +254,9 @@ def check_best(settings: Finetune, names: Sequence[str]) -> str:
     return settings.best
 
 
-def reading_options(files: Files, **changes: Any) -> Options:
-    """How files are read: the input options of the command, with `changes`."""
-    return Options(**{**asdict(files), **changes})
+def reading_options(files: Files) -> Options:
+    """How files are read: the input options of the command."""
+    return Options(**asdict(files))
 
 
 def encoding(loaded: bundle.Bundle[object], max_length: int, threads: int, training: bool = False) -> Any:
@@ -280,8 +282,9 @@ def encoding(loaded: bundle.Bundle[object], max_length: int, threads: int, train
 
 def saved_setting(config: JsonObject, key: str, default: T) -> T:
     """A setting under "nlptools", "task" in config.json, of the type of `default`. Raises BundleError."""
-    value = config.get("nlptools", {}).get("task", {}).get(key, default)
-    if type(value) is not type(default):
+    own = child(config, "nlptools", "config.json")
+    value = child(own, "task", "config.json").get(key, default)
+    if not isinstance(value, type(default)) or type(value) is not type(default):
         raise BundleError(f'config.json: "nlptools", "task": {key} is {value!r:.80}')
     return value
 

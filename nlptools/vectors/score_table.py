@@ -7,8 +7,8 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from nlptools.files.artifacts import JsonObject
 from nlptools.files.line_records import escape
+from nlptools.json_types import JsonObject
 from nlptools.metrics.tables import pad, width
 from nlptools.vectors.evaluation import CORRELATION, EvaluationScore
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from torch import Tensor
 
 from nlptools.errors import BundleError, display
-from nlptools.files import artifacts
+from nlptools.files import artifacts, json_fields
 
 MODULES = "modules.json"
 _POOLINGS = {  # new name -> name in `layers.pooling`
@@ -125,8 +125,8 @@ def _pooling(path: Path) -> tuple[tuple[str, ...], bool]:
     include = data.get("include_prompt", True)
     if "pooling_mode" in data:
         modes = data["pooling_mode"]
-        modes = [modes] if isinstance(modes, str) else modes
-        kinds = [_POOLINGS.get(mode) if isinstance(mode, str) else None for mode in modes or [None]]
+        listed = modes if isinstance(modes, list) else [modes]
+        kinds = [_POOLINGS.get(mode) if isinstance(mode, str) else None for mode in listed or [None]]
     else:
         kinds = [kind for name, kind in _OLD_POOLINGS.items() if data.get(name) is True]
     known = tuple(kind for kind in kinds if kind is not None)
@@ -162,9 +162,9 @@ def _reading(encoder: Path) -> tuple[int | None, bool]:
 
 def _prompts(path: Path) -> tuple[dict[str, str], str | None]:
     data = artifacts.read_json(path) if path.is_file() else {}
-    prompts, default = data.get("prompts") or {}, data.get("default_prompt_name")
-    if not isinstance(prompts, dict) or not all(isinstance(text, str) for text in prompts.values()):
-        raise BundleError(f"{display(str(path))}: expected texts under prompts")
-    if default is not None and default not in prompts:
-        raise BundleError(f"{display(str(path))}: no prompt named {default!r:.80}")
+    where = display(str(path))
+    named, default = json_fields.child(data, "prompts", where), data.get("default_prompt_name")
+    prompts = {name: json_fields.text(named, name, where) for name in named}
+    if default is not None and (not isinstance(default, str) or default not in prompts):
+        raise BundleError(f"{where}: no prompt named {default!r:.80}")
     return prompts, default

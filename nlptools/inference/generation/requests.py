@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nlptools.configs.generation import Generate
-from nlptools.files.artifacts import JsonObject
+from nlptools.json_types import JsonObject
 
 
 @dataclass(frozen=True)

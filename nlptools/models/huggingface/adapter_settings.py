@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from nlptools.errors import BundleError, shorten
-from nlptools.files.artifacts import JsonObject
+from nlptools.files import json_fields
+from nlptools.json_types import JsonObject
 
 _DRAWN = ("gaussian", "orthogonal", "eva")  # ways to initialize that leave the base unchanged
 _REFUSED = (
@@ -38,7 +39,7 @@ def check(data: JsonObject) -> None:
     if isinstance(drawn, str) and drawn not in _DRAWN:
         raise BundleError(f"init_lora_weights {drawn!r:.80} is not supported: it changes the base")
     alpha = data.get("lora_alpha", _ALPHA)
-    if type(alpha) not in (int, float) or not 0 < alpha <= _MOST_ALPHA:
+    if not isinstance(alpha, int | float) or isinstance(alpha, bool) or not 0 < alpha <= _MOST_ALPHA:
         raise BundleError(f"lora_alpha is {alpha!r:.80}, expected a number above 0, up to {_MOST_ALPHA:g}")
     pattern = data.get("rank_pattern") or {}
     if not isinstance(pattern, dict):
@@ -75,16 +76,20 @@ class AdapterSettings:
 
     def scale(self, module: str, rank: int) -> float:
         """The factor of the product of the matrices of a module. Raises BundleError for a rank that no module has."""
-        ranks = [self.data.get("r", _RANK), *(self.data.get("rank_pattern") or {}).values()]
+        ranks = [
+            self.data.get("r", _RANK),
+            *json_fields.child(self.data, "rank_pattern", "adapter_config.json").values(),
+        ]
         if rank not in ranks:
             expected = " or ".join(map(str, dict.fromkeys(ranks)))
             raise BundleError(f"the matrices of {shorten(module, 200)} have rank {rank}, expected {expected}")
-        alpha: float = self.data.get("lora_alpha", _ALPHA)
+        alpha = json_fields.number({"lora_alpha": _ALPHA, **self.data}, "lora_alpha", "adapter_config.json")
         return alpha / (math.sqrt(rank) if self.data.get("use_rslora") else rank)
 
     def saves(self, module: str) -> bool:
         """Whether a module is trained as a whole, apart from any other that had the same weights in the base."""
-        names = self.data.get("modules_to_save") or []
+        named = self.data.get("modules_to_save") or []
+        names = named if isinstance(named, list) else [named]
         is_named = module.rsplit(".", 1)[-1] in names or module in names
         return is_named and not self.data.get("ensure_weight_tying")
 
@@ -107,7 +112,7 @@ class AdapterSettings:
         for target in targets if isinstance(targets, list) else ():
             named = _chooser([target])
             if named is not None and not any(map(named, have)):
-                raise BundleError(f"target_modules names {shorten(target, 200)}, which has no matrices")
+                raise BundleError(f"target_modules names {shorten(str(target), 200)}, which has no matrices")
         missing = [each for each in base if each not in have and chosen(each) and not self._is_left_out(each)]
         if missing:
             raise BundleError(
@@ -121,8 +126,8 @@ class AdapterSettings:
         unknown = layer is None or excluded is None or bool(self.data.get("layers_pattern"))
         if layer is None or excluded is None or unknown or excluded(module):
             return True
-        wanted = [layers] if type(layers) is int else layers
-        return wanted is not None and int(layer[1]) not in wanted
+        wanted = layers if isinstance(layers, list) else [layers]
+        return layers is not None and int(layer[1]) not in wanted
 
 
 def _chooser(targets: object) -> Callable[[str], bool] | None:

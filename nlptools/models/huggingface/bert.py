@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from nlptools.errors import BundleError
-from nlptools.files.artifacts import JsonObject
+from nlptools.json_types import JsonObject
 from nlptools.models.encoders.bert import HEADS, LAYOUTS, EncoderConfig
 from nlptools.models.huggingface import checks
 

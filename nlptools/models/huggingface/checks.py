@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nlptools.errors import BundleError, shorten
-from nlptools.files.artifacts import JsonObject
+from nlptools.json_types import JsonObject
 from nlptools.layers.output import ROWS
 from nlptools.models.tasks.heads import BESIDE_HEADS, TASK_HEADS
 
@@ -56,12 +56,18 @@ def given(data: JsonObject, name: str) -> int | None:
     return value
 
 
-def built(kind: Callable[..., C], values: JsonObject) -> C:
+def built(kind: Callable[..., C], values: Mapping[str, object]) -> C:
     """The configuration of class `kind`. Raises BundleError for sizes that are missing, or that no model has."""
     try:
         return kind(**values)
     except (TypeError, BundleError) as error:
         raise BundleError(f"config.json: {error}") from None
+
+
+def architectures(data: JsonObject) -> list[str]:
+    """The classes of transformers that a config.json names; no others."""
+    names = data.get("architectures")
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
 def activation(name: object) -> str:

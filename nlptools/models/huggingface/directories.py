@@ -16,7 +16,7 @@ from torch import Tensor
 
 from nlptools import messages
 from nlptools.errors import BundleError, display
-from nlptools.files.artifacts import JsonObject
+from nlptools.json_types import JsonObject
 from nlptools.models import registry
 from nlptools.models.contract import Configuration
 from nlptools.models.huggingface import checks
@@ -143,7 +143,8 @@ def as_stored(arch: str, config: Configuration, weights: Mapping[str, Tensor], w
 def _refuse_quantized(data: JsonObject) -> None:
     for key in ("quantization_config", "compression_config"):
         if data.get(key) is not None:
-            how = data[key].get("quant_method") if isinstance(data[key], dict) else data[key]
+            how = data[key]
+            how = how.get("quant_method") if isinstance(how, dict) else how
             raise BundleError(
                 f"config.json: quantized weights ({key}: {how!r:.80}) are not supported",
                 hint="take the model as it was published before it was quantized; transformers writes one with"
@@ -176,20 +177,17 @@ def weights_from_hf(
     return out
 
 
-def heads_in(arch: str, weights: Mapping[str, Tensor], config: Configuration, data: JsonObject) -> JsonObject:
+def heads_in(arch: str, weights: Mapping[str, Tensor], config: Configuration, data: JsonObject) -> dict[str, object]:
     """The arguments of a model's class besides its configuration, for a directory with this config.json: of models with
     heads of tasks, which `heads` it has, their `num_labels`, and how many layers they see `concatenated`.
     """
     if registry.with_heads(arch) != arch:
         return {}
-    architectures = data.get("architectures")
     family = _family(arch, config)
     if family is None:
         heads = checks.our_heads_in(weights)
     else:
-        heads = cast(TaskFamily, family).heads_in(
-            weights, config, architectures if isinstance(architectures, list) else ()
-        )
+        heads = cast(TaskFamily, family).heads_in(weights, config, checks.architectures(data))
     labels, concatenated = checks.labels_in(weights), checks.concatenated_in(weights)
     return {"heads": heads, "num_labels": labels, "concatenated": concatenated}
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from nlptools.errors import BundleError
-from nlptools.files.artifacts import JsonObject
+from nlptools.json_types import JsonObject
 from nlptools.models import registry
 from nlptools.models.huggingface import checks
 from nlptools.models.language.gpt import GPTConfig

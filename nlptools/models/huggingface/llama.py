@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from nlptools.errors import BundleError
-from nlptools.files.artifacts import JsonObject
+from nlptools.json_types import Json, JsonObject
 from nlptools.models import registry
 from nlptools.models.huggingface import checks
 from nlptools.models.language.modern import ModernConfig
@@ -163,7 +163,7 @@ def config_from_hf(data: JsonObject) -> ModernConfig:
     for name in ("num_key_value_heads", "head_dim", "intermediate_size", "sliding_window"):
         checks.given(data, name)
     given = {name: data[name] for name in _SAME if data.get(name) is not None}
-    values: JsonObject = {**_DEFAULTS[family], **given}
+    values: dict[str, object] = {**_DEFAULTS[family], **given}
     if "num_key_value_heads" in data and data["num_key_value_heads"] is None:
         values["num_key_value_heads"] = 0
     values["activation"] = checks.activation(data.get("hidden_act", "silu"))
@@ -178,7 +178,7 @@ def config_from_hf(data: JsonObject) -> ModernConfig:
     return config
 
 
-def _positions(data: JsonObject) -> JsonObject:
+def _positions(data: JsonObject) -> dict[str, object]:
     """The base and the scaling of rotary positions, in either spelling."""
     scaling = data.get("rope_parameters") or data.get("rope_scaling") or {}
     if not isinstance(scaling, dict):
@@ -203,7 +203,8 @@ def _first(*values: object) -> object:
 def _window(family: str, data: JsonObject) -> JsonObject:
     """The sliding window, and the first layer that has it."""
     layers = data.get("num_hidden_layers")
-    window, first = 0, 0
+    window: Json = 0
+    first: Json = 0
     if family == "mistral":
         window = data.get("sliding_window", _MISTRALS_WINDOW) or 0
     if family in ("qwen2", "qwen3") and data.get("use_sliding_window"):

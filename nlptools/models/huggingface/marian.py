@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from nlptools.errors import BundleError
-from nlptools.files.artifacts import JsonObject
+from nlptools.json_types import JsonObject
 from nlptools.layers.positions import sinusoids
 from nlptools.models.huggingface import checks
 from nlptools.models.translation.transformer import TransformerConfig
@@ -120,7 +120,7 @@ def config_from_hf(data: JsonObject) -> TransformerConfig:
         raise BundleError("config.json: learned positions (static_position_embeddings false) are not supported")
     values = {ours: data[theirs] for ours, theirs in _SIZES.items() if theirs in data}
     values |= {ours: data.get(theirs, default) for ours, (theirs, default) in _DEFAULTS.items()}
-    values["norm"] = _NORMS[data["model_type"]]
+    values["norm"] = _NORMS[str(data["model_type"])]
     values["share_embeddings"] = data.get("share_encoder_decoder_embeddings", True)
     size = data.get("decoder_vocab_size") if values["norm"] == "post" else None
     values["target_vocab_size"] = values.get("source_vocab_size") if size is None else size

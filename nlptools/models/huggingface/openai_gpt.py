@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from nlptools.errors import BundleError
-from nlptools.files.artifacts import JsonObject
-from nlptools.models.huggingface import gpt2
+from nlptools.json_types import JsonObject
+from nlptools.models.huggingface import checks, gpt2
 from nlptools.models.language.gpt import GPTConfig
 
 MODEL_TYPES = ("openai-gpt",)
@@ -24,7 +24,7 @@ _CLASSES = ("OpenAIGPTLMHeadModel", "OpenAIGPTForSequenceClassification")  # the
 def config_to_hf(config: GPTConfig, heads: tuple[str, ...] = ()) -> JsonObject:
     """The content of config.json: of a language model, or with the `heads` of tasks."""
     data = gpt2.config_to_hf(config, heads)
-    named = [name.replace("GPT2", "OpenAIGPT") for name in data["architectures"]]
+    named = [name.replace("GPT2", "OpenAIGPT") for name in checks.architectures(data)]
     kept = {key: value for key, value in data.items() if key not in _OF_GPT2}
     return kept | {
         "model_type": MODEL_TYPES[0],
@@ -45,8 +45,7 @@ def config_from_hf(data: JsonObject) -> GPTConfig:
 
 def architecture(data: JsonObject) -> str:
     """A language model, or one with heads of tasks, ours or another's."""
-    names = data.get("architectures")
-    return gpt2.architecture({**data, "architectures": _of_gpt2(names if isinstance(names, list) else ())})
+    return gpt2.architecture({**data, "architectures": [*_of_gpt2(checks.architectures(data))]})
 
 
 def tied(config: GPTConfig) -> tuple[str, str] | None:
@@ -90,6 +89,6 @@ def _renamed(weights: Mapping[str, Tensor], names: Mapping[str, str]) -> dict[st
     return out
 
 
-def _of_gpt2(architectures: Sequence[object]) -> list[str]:
+def _of_gpt2(architectures: Sequence[str]) -> list[str]:
     """Names of classes, with GPT-2 instead of GPT."""
-    return [name.replace("OpenAIGPT", "GPT2") for name in architectures if isinstance(name, str)]
+    return [name.replace("OpenAIGPT", "GPT2") for name in architectures]

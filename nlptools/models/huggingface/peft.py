@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 from nlptools.configs.lora import LoRA
 from nlptools.errors import BundleError, display, shorten
 from nlptools.files import artifacts, atomic, hub_cache
-from nlptools.files.artifacts import JsonObject
+from nlptools.json_types import JsonObject
 from nlptools.models import registry
-from nlptools.models.huggingface import adapter_settings
+from nlptools.models.huggingface import adapter_settings, checks
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -89,7 +89,7 @@ def save(
     low, inner, turned = _adapters(arch, weights, sizes)
     heads = {name: tensor for name, tensor in weights.items() if is_whole(arch, name)}
     whole = directories.weights_to_hf(arch, heads, sizes)
-    architecture = str((config.get("architectures") or [""])[0])
+    architecture = next(iter(checks.architectures(config)), "")
     bare = architecture.endswith("Model") and not architecture.endswith("LMHeadModel")  # a class without heads
     prefix = _prefix(config) if bare else ""
     tensors = {_PREFIX + name.removeprefix(prefix): tensor for name, tensor in {**low, **whole}.items()}

@@ -20,8 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from nlptools.errors import DataError, UsageError
-from nlptools.files.artifacts import JsonObject
 from nlptools.formats.examples import Question
+from nlptools.json_types import JsonObject
 from nlptools.metrics import squad
 from nlptools.tasks.answer.features import NO, YES, AnswerFeatures
 

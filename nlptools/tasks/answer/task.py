@@ -30,9 +30,9 @@ from nlptools.batches.features import WEIGHT, Encoding, Features
 from nlptools.batches.windows import NO_TARGET
 from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.errors import DataError
-from nlptools.files.artifacts import JsonObject
 from nlptools.files.line_records import escape
 from nlptools.formats.examples import Question
+from nlptools.json_types import JsonObject
 from nlptools.metrics import squad
 from nlptools.tasks.answer.decoding import AnswerRecord, answers, best_spans, gold, tune_threshold
 from nlptools.tasks.answer.features import AnswerFeatures, AnswerTargets, answer_features, answer_targets
@@ -93,7 +93,7 @@ class QuestionAnswering(TaskOf[Question, Answered]):
         threshold = settings.null_threshold
         return cls(
             "answer",
-            reading_options(files, labelled=False),
+            replace(reading_options(files), labelled=False),
             AUTO,
             max_length=settings.max_length or saved_setting(config, "max_length", 0) or _LENGTH,
             stride=saved_setting(config, "stride", 128),
@@ -216,13 +216,13 @@ class QuestionAnswering(TaskOf[Question, Answered]):
     ) -> list[str]:
         return [escape(self.text(p.record)) for p in predictions]
 
-    def as_json(self, prediction: Answered, example: Question, settings: Predict) -> JsonObject:
+    def as_json(self, prediction: Answered, example: Question, settings: Predict) -> dict[str, object]:
         record = prediction.record
         text = self.text(record)
         probability = next((c.probability for c in record.nbest if c.text == text), 0.0)
         if record.yes_no:
             probability = record.yes_no_probability
-        values = {"id": record.id, "prediction": text, "probability": round(probability, 6)}
+        values: dict[str, object] = {"id": record.id, "prediction": text, "probability": round(probability, 6)}
         return values if self.required else {**values, "null_odds": round(record.null_odds, 6)}
 
     def own_settings(self) -> JsonObject:

@@ -18,7 +18,6 @@ from torch import Tensor
 from nlptools.batches.features import WEIGHT, Encoding, Features
 from nlptools.configs.finetuning import Predict
 from nlptools.errors import DataError
-from nlptools.files.artifacts import JsonObject
 from nlptools.formats.examples import Choice
 from nlptools.tasks.choice.features import choice_features
 from nlptools.tasks.task import TaskOf, gold
@@ -92,7 +91,7 @@ class MultipleChoice(TaskOf[Choice, np.ndarray]):
             lines.append("\t".join(f"{i}\t{p[i]:.4f}" for i in best))
         return lines
 
-    def as_json(self, prediction: np.ndarray, example: Choice, settings: Predict) -> JsonObject:
+    def as_json(self, prediction: np.ndarray, example: Choice, settings: Predict) -> dict[str, object]:
         """The number of the best ending, from 0."""
         number = int(prediction.argmax())
         named = {} if example.id is None else {"id": example.id}

@@ -17,8 +17,8 @@ from nlptools import bundle
 from nlptools.batches.features import WEIGHT, Features
 from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.errors import UsageError
-from nlptools.files.artifacts import JsonObject
 from nlptools.formats.examples import TextExample
+from nlptools.json_types import JsonObject
 from nlptools.metrics import correlation
 from nlptools.tasks.classify import training_labels
 from nlptools.tasks.classify.texts import TextTask
@@ -41,11 +41,11 @@ class Regression(TextTask[float]):
     def from_options(cls, settings: Finetune, files: Files) -> Regression:
         if settings.class_weights != "none":
             raise UsageError("--class-weights needs examples with exactly one label each")
-        return cls(**cls.chosen(settings, files, {})).checked(settings)
+        return cls.chosen(settings, files).checked(settings)
 
     @classmethod
     def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> Regression:
-        return cls("regress", **cls.saved(loaded, settings, files, {}))
+        return cls.saved("regress", loaded, settings, files)
 
     @property
     def num_labels(self) -> int:
@@ -56,8 +56,8 @@ class Regression(TextTask[float]):
         return ("loss", "spearman", "pearson")
 
     def learn(self, examples: Sequence[TextExample]) -> Regression:
-        read = training_labels.columns_settings(examples[0].read)
-        task = replace(self, **read, mean=float(np.mean(_numbers(examples))), texts=len(examples[0].texts))
+        task = self.with_columns(examples[0].read)
+        task = replace(task, mean=float(np.mean(_numbers(examples))), texts=len(examples[0].texts))
         task.check(examples)
         return task
 

@@ -23,11 +23,11 @@ from nlptools.batches.features import WEIGHT, Features
 from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.configs.tasks.classify import class_weights
 from nlptools.errors import DataError, UsageError, shown
-from nlptools.files.artifacts import JsonObject
 from nlptools.files.line_records import escape
 from nlptools.formats import values
 from nlptools.formats.examples import TextExample
 from nlptools.formats.glue import GLUE as GLUE_TASKS
+from nlptools.json_types import JsonObject
 from nlptools.metrics import classification, glue
 from nlptools.tasks.classify import training_labels
 from nlptools.tasks.classify.regression import Regression
@@ -55,8 +55,8 @@ class Classification(TextTask[np.ndarray]):
     def from_options(cls, settings: Finetune, files: Files) -> Classification:
         if settings.class_weights != "none" and settings.multi_label:
             raise UsageError("--class-weights needs examples with exactly one label each")
-        more: JsonObject = {"multi_label": settings.multi_label}
-        return cls(**cls.chosen(settings, files, more), **more, weights=settings.class_weights).checked(settings)
+        task = cls.chosen(settings, files, settings.multi_label)
+        return replace(task, multi_label=settings.multi_label, weights=settings.class_weights).checked(settings)
 
     @classmethod
     def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> TextTask[Any]:
@@ -66,9 +66,9 @@ class Classification(TextTask[np.ndarray]):
         if problem == "regression" or (problem is None and model.num_labels == 1):
             return Regression.from_bundle(loaded, settings, files)
         name = saved_setting(loaded.config, "name", "") or ("pair" if len(files.text_column) == 2 else "classify")
-        more: JsonObject = {"multi_label": problem == "multi_label_classification"}
-        saved = cls.saved(loaded, settings, files, more)
-        return cls(name, **saved, **more, labels=labels_of(loaded.config, model.num_labels))
+        several = problem == "multi_label_classification"
+        task = cls.saved(name, loaded, settings, files, several)
+        return replace(task, multi_label=several, labels=labels_of(loaded.config, model.num_labels))
 
     @property
     def num_labels(self) -> int:
@@ -83,7 +83,6 @@ class Classification(TextTask[np.ndarray]):
     # -- examples -----------------------------------------------------------------------------------------------------
 
     def learn(self, examples: Sequence[TextExample]) -> Classification:
-        read = training_labels.columns_settings(examples[0].read)
         counts = self.count_labels(examples)
         path = examples[0].place.path
         if not counts:
@@ -100,7 +99,7 @@ class Classification(TextTask[np.ndarray]):
             raise UsageError(
                 f"--class-weights: no label {shown(unknown[0])} in the training data (there are {listed(names)})"
             )
-        return replace(self, **read, labels=names)
+        return replace(self.with_columns(examples[0].read), labels=names)
 
     def count_labels(self, examples: Sequence[TextExample]) -> Counter[str]:
         return training_labels.counted(chain.from_iterable(map(self._labels_of, examples)))
@@ -205,7 +204,7 @@ class Classification(TextTask[np.ndarray]):
     def header(self, settings: Predict) -> list[str]:
         return ["\t".join(map(escape, self.labels))] if settings.probabilities else []
 
-    def json_fields(self, prediction: np.ndarray, settings: Predict) -> JsonObject:
+    def json_fields(self, prediction: np.ndarray, settings: Predict) -> dict[str, object]:
         if not self.multi_label:
             return super().json_fields(prediction, settings)
         best = self._best(prediction, settings)

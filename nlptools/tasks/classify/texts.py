@@ -18,12 +18,12 @@ from nlptools.batches.text_rows import TextEncoding
 from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.configs.tasks.table import GLUE
 from nlptools.errors import UsageError
-from nlptools.files.artifacts import JsonObject
 from nlptools.files.line_records import escape
-from nlptools.formats.examples import TextExample
+from nlptools.formats.examples import Columns, TextExample
 from nlptools.formats.glue import GLUE as GLUE_TASKS
 from nlptools.formats.glue import find, glue_task, submission
 from nlptools.formats.texts import columns_with, header_with
+from nlptools.json_types import JsonObject
 from nlptools.tasks.classify import training_labels
 from nlptools.tasks.task import TaskOf, check_best, reading_options, saved_setting
 
@@ -49,32 +49,43 @@ class TextTask(TaskOf[TextExample, P]):
 
     not_remembered: ClassVar[tuple[str, ...]] = ("layout", "delimiter")  # `text_column` and so on are remembered
 
-    @staticmethod
-    def chosen(settings: Finetune, files: Files, reads: JsonObject) -> JsonObject:
-        """The fields of this class for training; `reads`: further options of reading. Raises UsageError."""
-        name, glue, layout = settings.task, "", {}
+    @classmethod
+    def chosen(cls, settings: Finetune, files: Files, multi_label: bool = False) -> Self:
+        """The task with the fields of this class, for training. Raises UsageError."""
+        name, glue = settings.task, ""
         if name.startswith(GLUE):
             glue = find(name.removeprefix(GLUE))
-            name, layout = glue_task(glue).task, {"layout": GLUE + glue}
-        return {"name": name, "options": reading_options(files, **reads, **layout), "best": settings.best, "glue": glue}
+            name, files = glue_task(glue).task, replace(files, layout=GLUE + glue)
+        return cls(name, replace(reading_options(files), multi_label=multi_label), settings.best, glue)
 
     def checked(self, settings: Finetune) -> Self:
         """This task. Raises UsageError for a measure in --best that it lacks."""
         check_best(settings, self.numbers)
         return self
 
-    @staticmethod
-    def saved(loaded: bundle.Bundle[object], settings: Predict, files: Files, reads: JsonObject) -> JsonObject:
-        """The fields of this class for prediction; `reads`: further options of reading. Raises UsageError, BundleError."""
+    @classmethod
+    def saved(
+        cls, name: str, loaded: bundle.Bundle[object], settings: Predict, files: Files, multi_label: bool = False
+    ) -> Self:
+        """The task with the fields of this class, for prediction. Raises UsageError, BundleError."""
         config = loaded.config
         texts = saved_setting(config, "texts", 2 if len(files.text_column) == 2 else 1)
         glue = saved_setting(config, "glue", "")
         if settings.submission and not glue:
             raise UsageError("--submission: expected a model of --task glue/NAME")
-        layout = {"layout": GLUE + glue} if settings.submission else {}
+        if settings.submission:
+            files = replace(files, layout=GLUE + glue)
         learned = training_labels.learned_columns(config)
-        options = reading_options(files, labelled=False, texts=texts, learned=learned, **reads, **layout)
-        return {"options": options, "glue": glue, "texts": texts}
+        options = replace(reading_options(files), labelled=False, texts=texts, learned=learned, multi_label=multi_label)
+        return cls(name, options, glue=glue, texts=texts)
+
+    def with_columns(self, read: Columns | None) -> Self:
+        """The task that has learned the columns of the training data, if they have any."""
+        if read is None:
+            return self
+        return replace(
+            self, text_column=read.texts, label_column=read.label, width=read.width, delimiter=read.delimiter
+        )
 
     @property
     @abstractmethod
@@ -102,7 +113,7 @@ class TextTask(TaskOf[TextExample, P]):
     def fields(self, prediction: P, settings: Predict) -> dict[str, str | float]:
         """The columns of a prediction, by name."""
 
-    def json_fields(self, prediction: P, settings: Predict) -> JsonObject:
+    def json_fields(self, prediction: P, settings: Predict) -> dict[str, object]:
         """The columns of a prediction in an object."""
         return {**self.fields(prediction, settings)}
 
@@ -132,7 +143,7 @@ class TextTask(TaskOf[TextExample, P]):
         lines = ["\t".join(escape(v) if isinstance(v, str) else f"{v:.6g}" for v in row.values()) for row in fields]
         return [*self.header(settings), *lines] if first else lines
 
-    def as_json(self, prediction: P, example: TextExample, settings: Predict) -> JsonObject:
+    def as_json(self, prediction: P, example: TextExample, settings: Predict) -> dict[str, object]:
         fields = self.json_fields(prediction, settings)
         return fields if example.id is None else {"id": example.id, **fields}
 

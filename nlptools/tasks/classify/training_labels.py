@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 
 from nlptools import messages
 from nlptools.errors import BundleError, DataError, display, shown
-from nlptools.files.artifacts import JsonObject
 from nlptools.formats import values
 from nlptools.formats.examples import Columns, TextExample
 from nlptools.formats.tables import COLUMN_NAMES
+from nlptools.json_types import JsonObject
 from nlptools.tasks.task import saved_setting
 
 COLUMNS = ("text_column", "label_column", "width", "delimiter")  # the names of `Columns` in config.json
@@ -68,11 +68,6 @@ def _check_columns(counts: Counter[str], examples: Sequence[TextExample]) -> Non
     once = words & COLUMN_NAMES or sum(count == 1 for count in counts.values()) == 1
     if not first.header and counts[label] == 1 and len(counts) > 2 and once:
         messages.warn(f"{first.place}: the label {shown(label)} occurs once: --header, if this line names the columns")
-
-
-def columns_settings(read: Columns | None) -> JsonObject:
-    """Columns as config.json has them; nothing for files without columns."""
-    return {} if read is None else dict(zip(COLUMNS, (read.texts, read.label, read.width, read.delimiter)))
 
 
 def learned_columns(config: JsonObject) -> Columns | None:

@@ -19,7 +19,6 @@ from torch.nn import functional as F
 from nlptools.batches.features import WEIGHT, Encoding, Features
 from nlptools.configs.finetuning import Predict
 from nlptools.errors import DataError
-from nlptools.files.artifacts import JsonObject
 from nlptools.formats.examples import Coreference
 from nlptools.formats.gap import LABELS, predictions_line
 from nlptools.tasks.coreference.features import coreference_features
@@ -90,7 +89,7 @@ class PronounResolution(TaskOf[Coreference, np.ndarray]):
             return [predictions_line(e.id, _label(p)) for p, e in zip(predictions, examples, strict=True)]
         return ["\t".join((_label(p), *(f"{probability:.4f}" for probability in np.exp(p)))) for p in predictions]
 
-    def as_json(self, prediction: np.ndarray, example: Coreference, settings: Predict) -> JsonObject:
+    def as_json(self, prediction: np.ndarray, example: Coreference, settings: Predict) -> dict[str, object]:
         probabilities = {label: round(float(p), 6) for label, p in zip(LABELS, np.exp(prediction), strict=True)}
         return {"id": example.id, "prediction": _label(prediction), "probabilities": probabilities}
 

@@ -21,8 +21,8 @@ from nlptools import bundle
 from nlptools.batches.conversations import judged_texts
 from nlptools.batches.features import WEIGHT, Encoding, Features
 from nlptools.configs.finetuning import Files, Predict
-from nlptools.files.artifacts import JsonObject
 from nlptools.formats.examples import Choice, Ranking
+from nlptools.json_types import JsonObject
 from nlptools.tasks.choice.features import choice_features
 from nlptools.tasks.task import TaskOf, id2label, reading_options, saved_setting
 
@@ -45,7 +45,7 @@ class RewardTask(TaskOf[Ranking, np.ndarray]):
     @classmethod
     def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> RewardTask:
         mean = saved_setting(loaded.config, "best_reward", 0.0)
-        return cls("reward", reading_options(files, labelled=False), best_reward=mean)
+        return cls("reward", replace(reading_options(files), labelled=False), best_reward=mean)
 
     @property
     def num_labels(self) -> int:
@@ -124,7 +124,7 @@ class RewardTask(TaskOf[Ranking, np.ndarray]):
         """The rewards of the responses of each example, between tabs."""
         return ["\t".join(f"{reward:.6g}" for reward in p) for p in predictions]
 
-    def as_json(self, prediction: np.ndarray, example: Ranking, settings: Predict) -> JsonObject:
+    def as_json(self, prediction: np.ndarray, example: Ranking, settings: Predict) -> dict[str, object]:
         return {"rewards": [round(float(reward), 6) for reward in prediction]}
 
     def label_settings(self) -> JsonObject:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nlptools.files.artifacts import JsonObject
 from nlptools.formats.conll import with_tags
 from nlptools.formats.examples import PredicateSentence, TaggedSentence
 from nlptools.formats.tag_schemes import TaggedSpan, spans
@@ -28,7 +27,7 @@ def tags(examples: Sequence[TaggedSentence], predicted: Sequence[Sequence[str]],
     return lines
 
 
-def entities(example: TaggedSentence, found: Sequence[TaggedSpan]) -> JsonObject:
+def entities(example: TaggedSentence, found: Sequence[TaggedSpan]) -> dict[str, object]:
     """The object of a sentence: its text, and the text, label and place of each entity.
 
     Places are counted in characters (Unicode code points) of the text, the end after the last. The text is the

@@ -12,8 +12,8 @@ from typing import ClassVar
 from nlptools import messages
 from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.errors import UsageError, shown
-from nlptools.files.artifacts import JsonObject
 from nlptools.formats.examples import PredicateSentence
+from nlptools.json_types import JsonObject
 from nlptools.tasks.tag import output
 from nlptools.tasks.tag.word_labels import UNSEEN_HINT, Tagged, WordLabels
 from nlptools.tasks.task import AUTO, gold
@@ -50,7 +50,7 @@ class Roles(WordLabels[PredicateSentence]):
     ) -> list[str]:
         return output.roles(examples, [p.tags for p in predictions], settings.columns)
 
-    def as_json(self, prediction: Tagged, example: PredicateSentence, settings: Predict) -> JsonObject:
+    def as_json(self, prediction: Tagged, example: PredicateSentence, settings: Predict) -> dict[str, object]:
         roles = self.written_tags(prediction)
         return {"words": list(example.words), "predicate": example.predicate, "roles": roles}
 

@@ -13,7 +13,6 @@ from itertools import compress
 from nlptools.configs.finetuning import Predict
 from nlptools.errors import shown
 from nlptools.files import streams
-from nlptools.files.artifacts import JsonObject
 from nlptools.formats import tag_schemes
 from nlptools.formats.conll import split_tabs
 from nlptools.formats.examples import TaggedSentence
@@ -84,7 +83,7 @@ class Tagging(WordLabels[TaggedSentence]):
             predictions, examples = list(compress(predictions, kept)), list(compress(examples, kept))
         return super().lines(predictions, examples, settings, first)
 
-    def as_json(self, prediction: Tagged, example: TaggedSentence, settings: Predict) -> JsonObject:
+    def as_json(self, prediction: Tagged, example: TaggedSentence, settings: Predict) -> dict[str, object]:
         tags = self.written_tags(prediction)
         if settings.to == "entities":
             mended = tag_schemes.mend(tags, self.written)

@@ -32,10 +32,10 @@ from nlptools.batches.spelled_words import WordEncoding
 from nlptools.batches.windows import NO_TARGET
 from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.errors import BundleError, DataError, UsageError, display, shown
-from nlptools.files.artifacts import JsonObject
 from nlptools.formats import tag_schemes
 from nlptools.formats.examples import PredicateSentence, TaggedSentence
 from nlptools.formats.reading_options import TagColumns, at_spaces
+from nlptools.json_types import JsonObject
 from nlptools.layers.crf import Crf
 from nlptools.metrics import spans
 from nlptools.metrics.tags import tagging_accuracy
@@ -102,7 +102,7 @@ class WordLabels(TaskOf[W, Tagged]):
         given, best = _scheme_of(files), check_best(settings, cls.bests)
         if files.layout == "lines":
             raise UsageError("--layout lines: lines of text have no tags to learn from")
-        options = reading_options(files, role_spans=settings.role_spans)
+        options = replace(reading_options(files), role_spans=settings.role_spans)
         return cls(settings.task, options, best, given, settings.crf, decoding=cls.default_decoding)
 
     @classmethod
@@ -123,10 +123,23 @@ class WordLabels(TaskOf[W, Tagged]):
             raise UsageError("--to entities: the model's tags are of words, not of spans", hint=hint)
         role_spans = saved_setting(loaded.config, "role_spans", "heads")
         labels, columns = labels_of(loaded.config, model.num_labels), saved_setting(loaded.config, "columns", 0)
-        reads = {"role_spans": role_spans, "words_of": _SPLITS[settings.split]}
-        options = reading_options(files, labelled=False, tagged=TagColumns(columns, frozenset(labels)), **reads)
-        learned: JsonObject = {"labels": labels, "scheme": scheme, "written": written, "columns": columns}
-        task = cls(name, options, given=given, crf="crf" in model.heads, **learned)
+        options = replace(
+            reading_options(files),
+            labelled=False,
+            tagged=TagColumns(columns, frozenset(labels)),
+            role_spans=role_spans,
+            words_of=_SPLITS[settings.split],
+        )
+        task = cls(
+            name,
+            options,
+            given=given,
+            crf="crf" in model.heads,
+            labels=labels,
+            scheme=scheme,
+            written=written,
+            columns=columns,
+        )
         with _fault_of(loaded) if saved or given == AUTO else nullcontext():
             task._allowed()  # raises where the labels are not of the scheme
         if settings.decoding == "argmax" and task.crf:

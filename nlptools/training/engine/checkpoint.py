@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import torch
@@ -20,7 +20,7 @@ import torch
 from nlptools import messages
 from nlptools.errors import BundleError, StreamError
 from nlptools.files import artifacts, atomic
-from nlptools.files.artifacts import JsonObject
+from nlptools.json_types import JsonObject
 
 _NAME = re.compile(r"step-(\d{6,})")
 Tensors = dict[str, torch.Tensor]
@@ -41,7 +41,7 @@ class Checkpoints:
         step: int,
         weights: Tensors,
         state: Tensors,
-        record: JsonObject,
+        record: Mapping[str, object],
         held: Collection[int] = (),
     ) -> Path:
         """Write the checkpoint of `step`, verify it, then remove all but the last `keep`, except the steps in `held`.

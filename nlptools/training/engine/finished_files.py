@@ -13,7 +13,7 @@ from pathlib import Path
 from nlptools import environment
 from nlptools.errors import BundleError, StreamError
 from nlptools.files import artifacts
-from nlptools.files.artifacts import JsonObject
+from nlptools.json_types import JsonObject
 from nlptools.training.engine.run_directory import RECORD
 
 _MOST = 1000  # records that are kept, the newest

@@ -20,7 +20,8 @@ from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Training
 from nlptools.errors import Stopped, display
 from nlptools.files import artifacts, atomic
-from nlptools.files.artifacts import JsonObject
+from nlptools.files.json_fields import child
+from nlptools.json_types import JsonObject
 from nlptools.layers import lora
 from nlptools.metrics.criterion import Criterion
 from nlptools.training.engine import lifecycle, run_directory
@@ -30,7 +31,7 @@ from nlptools.training.engine.lifecycle import Outcome
 from nlptools.training.engine.log import Log, digits
 from nlptools.training.engine.loop import Evaluate, RunResult, fit
 from nlptools.training.engine.progress import RunProgress
-from nlptools.training.engine.run_directory import RunSettings
+from nlptools.training.engine.run_directory import RECORD, Record, RunSettings
 from nlptools.training.engine.steps import Fit, total_steps
 from nlptools.training.objective import Objective
 
@@ -65,7 +66,7 @@ class TrainingRun(Protocol[D, M]):
     def several_processes(self) -> bool:
         """Whether several processes can train together."""
 
-    def settings(self) -> JsonObject:
+    def settings(self) -> Mapping[str, object]:
         """All settings besides `Training` and `Compute`; they must be the same when a run continues."""
 
     def spool(self, directory: Path, backend: Backend, held_out: bool) -> D:
@@ -94,7 +95,7 @@ class TrainingRun(Protocol[D, M]):
     def evaluate(self, data: D, backend: Backend) -> Evaluate | None:
         """The validation function, or None without held-out data."""
 
-    def save(self, directory: Path, model: M, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+    def save(self, directory: Path, model: M, weights: Tensors, record: Record) -> None:
         """Write the bundle of `model` with these `weights`, and `record` as training.json."""
 
     def advice(self, name: str) -> str:
@@ -107,7 +108,8 @@ class Trained:
 
     directory: Path
     steps: int
-    metrics: JsonObject  # the object "metrics" of training.json
+    metrics: Mapping[str, object]  # the object "metrics" of training.json
+    measures: Mapping[str, float]  # of the validation of the saved weights
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ def run_job(
             ended = steps.follow()
         else:
             ended = lifecycle.run(steps, steps.directory, resume=run.resume, force=run.force, invocation=invocation)
-        return Trained(steps.directory, ended.steps, ended.metrics)
+        return Trained(steps.directory, ended.steps, ended.metrics, ended.measures)
     finally:
         backend.close()
 
@@ -182,12 +184,12 @@ class _Steps(Generic[D, M]):
 
     def continuing(self, before: JsonObject) -> Self:
         """In the precision of the run that continues."""
-        return replace(self, backend=self.backend.continuing(before.get("backend", {})))
+        return replace(self, backend=self.backend.continuing(child(before, "backend", RECORD)))
 
-    def describe(self) -> JsonObject:
+    def describe(self) -> Record:
         return {"seed": self.compute.seed, "backend": self.backend.describe()}
 
-    def train(self, data: D, record: JsonObject) -> _Ended[M]:
+    def train(self, data: D, record: Record) -> _Ended[M]:
         self.backend.broadcast({"paths": data.paths(), "backend": record["backend"]})
         return self._train(data, record)
 
@@ -216,9 +218,9 @@ class _Steps(Generic[D, M]):
                 f" {row['targets'] / seconds:,.0f} {unit}/s, about {messages.clock(seconds * state.total)} in all,"
                 f" peak memory {backend.peak_memory() / 2**30:.1f} GiB on {backend.device} ({backend.precision})"
             )
-        return Trained(self.directory, 0, {"loss": row["loss"]})
+        return Trained(self.directory, 0, {"loss": row["loss"]}, {})
 
-    def _train(self, data: D, record: JsonObject) -> _Ended[M]:
+    def _train(self, data: D, record: Record) -> _Ended[M]:
         model, objective, backend = self._model()
         if record and record["backend"] != backend.describe():  # the model is not computed in 16 bits
             record["backend"] = backend.describe()
@@ -270,14 +272,14 @@ class _Steps(Generic[D, M]):
         progress, average = result.progress, result.average
         numbers = average.numbers if average is not None and average.taken else progress.best_valid
         measures = {name: numbers[name] for name in self.task.measures if name in numbers}
-        metrics: JsonObject = {"steps": progress.step, self.task.unit: progress.tokens, "seconds": progress.seconds}
+        metrics: Record = {"steps": progress.step, self.task.unit: progress.tokens, "seconds": progress.seconds}
         metrics.update({f"valid_{name}": value for name, value in measures.items()})
         if average is not None:
             metrics["average"] = {"steps": list(average.steps), "taken": average.taken, **average.numbers}
         ends = progress.step, metrics, result.stopped
         return _Ended(*ends, model, weights, checkpoints, progress, average, measures)
 
-    def save(self, outcome: _Ended[M], record: JsonObject) -> None:
+    def save(self, outcome: _Ended[M], record: Record) -> None:
         """Save the bundle with the mean of checkpoints if it is better, else the best validated weights, else the last."""
         progress, taken = outcome.progress, outcome.taken
         weights = outcome.weights

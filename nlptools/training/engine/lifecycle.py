@@ -15,9 +15,10 @@ from typing import Any, Protocol, Self, TypeVar
 from nlptools import environment, messages
 from nlptools.errors import UsageError, display
 from nlptools.files import artifacts, atomic
-from nlptools.files.artifacts import JsonObject
+from nlptools.files.json_fields import child
+from nlptools.json_types import JsonObject
 from nlptools.training.engine import run_directory
-from nlptools.training.engine.run_directory import RECORD, RunData, RunSettings
+from nlptools.training.engine.run_directory import RECORD, Record, RunData, RunSettings
 
 D = TypeVar("D", bound=RunData)
 R = TypeVar("R", bound="Outcome")
@@ -34,7 +35,7 @@ class Outcome:
     """
 
     steps: int
-    metrics: JsonObject
+    metrics: Mapping[str, object]
     stopped: str | None
 
 
@@ -54,13 +55,13 @@ class RunTrainer(Protocol[D, R]):
     def continuing(self, before: JsonObject) -> Self:
         """This trainer, to continue the run of the record `before`."""
 
-    def describe(self) -> JsonObject:
+    def describe(self) -> Mapping[str, object]:
         """Further entries of training.json."""
 
-    def train(self, data: D, record: JsonObject) -> R:
+    def train(self, data: D, record: Record) -> R:
         """Train from the last checkpoint, or from the beginning. `record` is the content of training.json."""
 
-    def save(self, outcome: R, record: JsonObject) -> None:
+    def save(self, outcome: R, record: Record) -> None:
         """Write the result, and `record` as training.json."""
 
     def report(self, outcome: R) -> None:
@@ -114,4 +115,4 @@ def run(
 
 def _is_finished(before: JsonObject, steps: int) -> bool:
     """Whether the run of the record `before` was finished at `steps`. Only trainers in steps record their number."""
-    return bool(before["status"] == "finished" and before["metrics"].get("steps", steps) == steps)
+    return before["status"] == "finished" and child(before, "metrics", RECORD).get("steps", steps) == steps

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO, Protocol
@@ -16,7 +17,6 @@ from typing import IO, Protocol
 from nlptools import messages
 from nlptools.errors import StreamError, Unavailable, reason
 from nlptools.files import atomic
-from nlptools.files.artifacts import JsonObject
 
 PLAIN_SECONDS = 10.0  # between plain progress lines
 BAR_SECONDS = 0.2  # between bars, at least
@@ -63,11 +63,11 @@ class Log:
             if 0 < step < self.total:
                 messages.note(f"continuing at step {step}")
 
-    def train(self, row: JsonObject) -> None:
+    def train(self, step: int, row: Mapping[str, float]) -> None:
         """Report a training step."""
-        self._write({"kind": "train", **row})
-        self._seconds = [*self._seconds[-20:], (time.monotonic(), row["step"])]
-        self._progress(row)
+        self._write("train", {"step": step, **row})
+        self._seconds = [*self._seconds[-20:], (time.monotonic(), step)]
+        self._progress(step, row)
 
     def move(self, step: int) -> None:
         """Move the bar, between two reports."""
@@ -75,19 +75,19 @@ class Log:
         if moves and self._show and not messages.settings.quiet:
             self._draw(step)
 
-    def valid(self, row: JsonObject, decides: str = "loss") -> None:
+    def valid(self, step: int, row: Mapping[str, float], decides: str = "loss") -> None:
         """Report a validation; the metric `decides` selects the best one."""
-        self._write({"kind": "valid", **row})
+        self._write("valid", {"step": step, **row})
         if decides != "loss" and decides in row:
             self._validated = f"valid {decides} {digits(row[decides])}  "
         if self._show:
             shown = [name for name in dict.fromkeys(("perplexity", decides)) if name in row and name != "loss"]
             more = "".join(f", {name} {digits(row[name])}" for name in shown)
-            messages.note(f"step {row['step']}: validation loss {row['loss']:.4f}{more}")
+            messages.note(f"step {step}: validation loss {row['loss']:.4f}{more}")
 
     def event(self, name: str, **more: object) -> None:
         """Report a single event, such as a skipped step."""
-        self._write({"kind": name, **more})
+        self._write(name, more)
 
     def close(self) -> None:
         """Remove the bar, and close the files."""
@@ -98,21 +98,22 @@ class Log:
         if self._board is not None:
             self._board.close()
 
-    def _write(self, row: JsonObject) -> None:
-        row["time"] = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    def _write(self, kind: str, row: Mapping[str, object]) -> None:
         if self._file is None:
             return
+        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         try:
-            self._file.write(json.dumps(row) + "\n")
+            self._file.write(json.dumps({"kind": kind, **row, "time": now}) + "\n")
             self._file.flush()
         except OSError as error:
             raise StreamError(f"log.jsonl: write failed: {reason(error)}") from None
-        if self._board is not None:
+        step = row.get("step")
+        if self._board is not None and isinstance(step, int):
             for key, value in row.items():
                 if isinstance(value, float):
-                    self._board.add_scalar(f"{row['kind']}/{key}", value, row["step"])
+                    self._board.add_scalar(f"{kind}/{key}", value, step)
 
-    def _progress(self, row: JsonObject) -> None:
+    def _progress(self, step: int, row: Mapping[str, float]) -> None:
         if not self._show or messages.settings.quiet:
             return
         names = [name for name in ("loss", *self.shown) if name in row]
@@ -121,12 +122,12 @@ class Log:
             speed = row[f"{self.unit}_per_second"]
             self._text += f"lr {row['lr']:.2e}  {speed:,.0f} {self.unit}/s  "
         if messages.bars():
-            self._draw(row["step"])
+            self._draw(step)
             return
         now = time.monotonic()
-        if now - self._last_line >= PLAIN_SECONDS or row["step"] >= self.total:
+        if now - self._last_line >= PLAIN_SECONDS or step >= self.total:
             self._last_line = now
-            messages.note(self._line(row["step"]))
+            messages.note(self._line(step))
 
     def _draw(self, step: int) -> None:
         self._drawn = time.monotonic()

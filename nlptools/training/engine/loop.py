@@ -177,8 +177,8 @@ class _Loop:
         if self.log is not None and math.isfinite(row["loss"]):
             unit = self.log.unit
             self.log.train(
+                progress.step,
                 {
-                    "step": progress.step,
                     "epoch": round(self.state.source.epoch, 4),
                     "loss": row["loss"],
                     "lr": row["lr"],
@@ -187,7 +187,7 @@ class _Loop:
                     f"{unit}_per_second": (progress.tokens - tokens) / max(1e-9, now - begin),
                     "seconds": round(progress.seconds, 3),
                     **self.state.report(),
-                }
+                },
             )
 
     def _validate(self) -> None:
@@ -202,8 +202,8 @@ class _Loop:
         self.window = (self.window[0] + time.monotonic() - begin, self.window[1])
         progress.last_valid = numbers
         if self.log is not None:
-            row = {"step": progress.step, "epoch": round(state.source.epoch, 4), **numbers}
-            self.log.valid(row, self.criterion.name)
+            row = {"epoch": round(state.source.epoch, 4), **numbers}
+            self.log.valid(progress.step, row, self.criterion.name)
         value = numbers[self.criterion.name]
         better = progress.best is None or self.criterion.better(value, progress.best)
         if better:

@@ -15,13 +15,14 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from importlib import metadata
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Protocol
 
 from nlptools import bundle
 from nlptools.configs.combinations import free_options
 from nlptools.errors import BundleError, OutputError, Stopped, display, reason
 from nlptools.files import artifacts, atomic
-from nlptools.files.artifacts import JsonObject
+from nlptools.files.json_fields import child, texts
+from nlptools.json_types import JsonObject
 from nlptools.version import __version__
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 RECORD = "training.json"
 LOCK = ".lock"
 FINISHED = "{}: the run is finished already; --force repeats it"  # the message of a repeated command
+Record = dict[str, object]  # the content of training.json, as it is written
 READING = "reading"  # status of a run that is still reading its text, or failed to
 
 
@@ -43,9 +45,9 @@ class RunSettings:
         defaults: the defaults of options. An option that is newer than a run counts as having its default there.
     """
 
-    values: JsonObject
+    values: Mapping[str, object]
     free: Collection[str] = ()
-    defaults: JsonObject = field(default_factory=dict)
+    defaults: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
     def of(cls, *options: DataclassInstance, **more: object) -> RunSettings:
@@ -63,7 +65,7 @@ class RunSettings:
 
     def changed(self, record: JsonObject) -> list[str]:
         """The settings that must be equal to those in `record`, but are not."""
-        before = record.get("fingerprint", {})
+        before = child(record, "fingerprint", RECORD)
         return [
             name
             for name, value in self.fingerprint.items()
@@ -77,7 +79,7 @@ class RunData(Protocol):
     def digests(self) -> dict[str, str | None]:
         """SHA-256 of each part, None for a missing part. A run continues only if they are unchanged."""
 
-    def record(self) -> JsonObject:
+    def record(self) -> Mapping[str, object]:
         """The description in training.json: names, checksums and counts of each part."""
 
 
@@ -190,9 +192,9 @@ def record(
     before: JsonObject | None,
     data: RunData,
     settings: RunSettings,
-    invocation: Mapping[str, Any],
-    more: JsonObject,
-) -> JsonObject:
+    invocation: Mapping[str, object],
+    more: Mapping[str, object],
+) -> Record:
     """The content of training.json during a run: everything needed to reproduce the model.
 
     Args:
@@ -216,7 +218,7 @@ def record(
         "data": data.record(),
         "data_sha256": data.digests(),
         # start times of the parts of an interrupted run
-        "parts": [*(before or {}).get("parts", []), time.strftime("%Y-%m-%dT%H:%M:%S%z")],
+        "parts": [*texts(before or {}, "parts", RECORD), time.strftime("%Y-%m-%dT%H:%M:%S%z")],
         "metrics": {},
     }
 
@@ -241,9 +243,9 @@ def clear(directory: Path) -> None:
     """Remove the files of a run and nothing else. The record comes last: while it exists, the other files belong to a run."""
     for name in ("checkpoints", "data", "tensorboard"):
         shutil.rmtree(directory / name, ignore_errors=True)
-    manifest = {}
+    manifest: JsonObject = {}
     with contextlib.suppress(BundleError, OSError):
-        manifest = artifacts.read_json(directory / artifacts.MANIFEST).get("files", {})
+        manifest = artifacts.manifest_files(directory)
     manifest.pop(RECORD, None)
     for name in [*manifest, artifacts.MANIFEST, "log.jsonl", RECORD]:
         path = directory / str(name)

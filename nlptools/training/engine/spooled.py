@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 from nlptools import messages
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training
-from nlptools.files.artifacts import JsonObject
+from nlptools.json_types import JsonObject
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -11,11 +11,12 @@ from typing import Any
 from torch import Tensor
 
 from nlptools import messages
-from nlptools.batches.source import BatchSource
+from nlptools.batches.source import CHECKPOINT, BatchSource
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training
 from nlptools.errors import NlptoolsError
-from nlptools.files.artifacts import JsonObject
+from nlptools.files.json_fields import built, child, whole
+from nlptools.json_types import JsonObject
 from nlptools.training.engine.checkpoint import Checkpoints, Tensors
 from nlptools.training.engine.progress import RunProgress
 from nlptools.training.engine.schedules import learning_rate
@@ -158,15 +159,15 @@ class Fit:
     def restore(self, weights: Tensors, state: Tensors, record: JsonObject) -> None:
         """Load a checkpoint, in every process; those with rank > 0 get a new random state, derived from the checkpoint."""
         self.weights.load(weights)
-        self.optimizer.restore(self.weights.scattered(state), int(record["updates"]))
+        self.optimizer.restore(self.weights.scattered(state), whole(record, "updates", CHECKPOINT))
         self._swap()
         self.backend.set_random_state({k[7:]: v for k, v in state.items() if k.startswith("random.")})
         if self.backend.rank > 0:
             self.backend.seed(self.run_seed(record))
         count = sum(name.startswith(CARRIED) for name in state)
         self.carried = tuple(state[f"{CARRIED}{i}"].to(self.backend.device) for i in range(count))
-        self.source.restore(record["source"])
-        self.progress = RunProgress(**record["progress"])
+        self.source.restore(child(record, "source", CHECKPOINT))
+        self.progress = built(RunProgress, child(record, "progress", CHECKPOINT), CHECKPOINT)
         self._find_best()
         self.batches = iter(self.source)
 
@@ -182,7 +183,7 @@ class Fit:
 
     def run_seed(self, record: JsonObject) -> int:
         """The seed of the other processes (dropout): their random states are not in the checkpoint."""
-        return int(record["progress"]["step"]) * 7919
+        return whole(child(record, "progress", CHECKPOINT), "step", CHECKPOINT) * 7919
 
     def _counts(self, batches: list[Any]) -> dict[str, float]:
         counts: dict[str, float] = {}

@@ -26,8 +26,8 @@ from nlptools.configs.tasks.table import TASKS, changed_values, check_options
 from nlptools.configs.tasks.words import Scratch
 from nlptools.errors import DataError
 from nlptools.files import artifacts, streams
-from nlptools.files.artifacts import JsonObject
 from nlptools.formats.examples import TaskExample
+from nlptools.json_types import JsonObject
 from nlptools.layers.heads import mix_in
 from nlptools.metrics.criterion import Criterion
 from nlptools.tasks import task as tasks

@@ -18,9 +18,9 @@ from nlptools.configs.finetuning import Finetune
 from nlptools.configs.layers import Layers, layers, read_mix
 from nlptools.configs.tasks.shared import frozen
 from nlptools.errors import BundleError, UsageError, display
-from nlptools.files.artifacts import JsonObject
 from nlptools.formats.examples import TaskExample
 from nlptools.inference.opening import open_model
+from nlptools.json_types import JsonObject
 from nlptools.models import registry
 from nlptools.models.contract import with_dropout
 from nlptools.models.huggingface import peft

@@ -18,8 +18,8 @@ from nlptools.batches.spelled_words import WordEncoding
 from nlptools.batches.text_rows import TextEncoding
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training
-from nlptools.files.artifacts import JsonObject
 from nlptools.formats.examples import TaskExample
+from nlptools.json_types import JsonObject
 from nlptools.models.tasks.heads import TaskHeads
 from nlptools.models.tasks.text_classifiers import TextClassifier
 from nlptools.models.tasks.word_tagger import WordTagger

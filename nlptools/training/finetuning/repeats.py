@@ -7,7 +7,7 @@ seed and some runs fail, which a single number hides.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from nlptools.configs import Compute
 from nlptools.configs.finetuning import Finetune, FinetuneTraining
 from nlptools.errors import OutputError, UsageError, display
 from nlptools.files import artifacts, atomic
-from nlptools.files.artifacts import JsonObject
+from nlptools.files.json_fields import child
 from nlptools.metrics.criterion import Criterion
 from nlptools.training.engine import run_directory
 from nlptools.training.engine.job import Trained
@@ -61,7 +61,7 @@ def several(
 
 def _summed_up(directory: Path, done: dict[str, Trained], criterion: Criterion) -> Trained:
     """Report the results of the runs, and keep the best."""
-    values = {name: float(trained.metrics[f"valid_{criterion.name}"]) for name, trained in done.items()}
+    values = {name: trained.measures[criterion.name] for name, trained in done.items()}
     best = (max if criterion.higher_is_better else min)(values, key=lambda name: values[name])
     numbers = list(values.values())
     mean, spread = statistics.fmean(numbers), statistics.stdev(numbers)
@@ -71,7 +71,7 @@ def _summed_up(directory: Path, done: dict[str, Trained], criterion: Criterion) 
             f"{name} failed: its predictions are all the same ({criterion.name} {values[name]:.4f});"
             " a smaller --lr or a longer --warmup helps"
         )
-    summary: JsonObject = {
+    summary = {
         "criterion": criterion.name,
         "mean": mean,
         "standard_deviation": spread,
@@ -83,17 +83,18 @@ def _summed_up(directory: Path, done: dict[str, Trained], criterion: Criterion) 
     values_text = ", ".join(f"{name} {value:.4f}" for name, value in values.items())
     messages.note(f"{criterion.name}: mean {mean:.4f}, standard deviation {spread:.4f} ({values_text})")
     messages.note(f"{display(str(directory))}: the model of {best}")
-    return Trained(directory, done[best].steps, {**done[best].metrics, "repeats": summary})
+    return replace(done[best], directory=directory, metrics={**done[best].metrics, "repeats": summary})
 
 
 def _has_failed(directory: Path) -> bool:
     """Whether the model of a run makes the same prediction for all held-out examples, by its record."""
-    return bool(artifacts.read_json(directory / run_directory.RECORD).get("metrics", {}).get("valid_answers") == 1)
+    record = artifacts.read_json(directory / run_directory.RECORD)
+    return child(record, "metrics", run_directory.RECORD).get("valid_answers") == 1
 
 
-def _keep(directory: Path, best: Path, summary: JsonObject) -> None:
+def _keep(directory: Path, best: Path, summary: Mapping[str, object]) -> None:
     """Copy the bundle `best` into `directory`, with the results of all runs in its training record; the manifest last."""
-    names = list(artifacts.read_json(best / artifacts.MANIFEST)["files"])
+    names = list(artifacts.manifest_files(best))
     for name in names:
         if name == run_directory.RECORD:
             continue

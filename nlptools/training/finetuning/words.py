@@ -25,8 +25,8 @@ from nlptools.configs import Training
 from nlptools.configs.finetuning import Finetune
 from nlptools.configs.tasks.table import check_options, task_entry
 from nlptools.configs.tasks.words import Scratch
-from nlptools.files.artifacts import JsonObject
 from nlptools.formats.examples import TaskExample
+from nlptools.json_types import JsonObject
 from nlptools.tasks import outputs
 from nlptools.tasks.outputs import RowLogits
 from nlptools.tasks.task import Task

@@ -13,6 +13,7 @@ from nlptools.corpora.columns import Column
 from nlptools.corpora.token_file import TextCounts
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import artifacts
+from nlptools.files.json_fields import child, whole
 from nlptools.models.language.ngram import NGramConfig
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.tokenizer import Tokenizer
@@ -84,9 +85,6 @@ def _fit(keys: Column, counts: Column, V: int, below: int, n: int) -> bool:
 
 def _sizes(folder: Path) -> TextCounts:
     """The sizes of the text that a model was trained on. Raises BundleError."""
-    path = folder / "training.json"
-    try:
-        sizes = artifacts.read_json(path)["data"]["train"]
-        return TextCounts(**{name: int(sizes[name]) for name in vars(TextCounts())})
-    except (KeyError, TypeError, ValueError):
-        raise BundleError(f"{display(str(path))}: damaged: no sizes of the training text") from None
+    where = display(str(folder / "training.json"))
+    sizes = child(child(artifacts.read_json(folder / "training.json"), "data", where), "train", where)
+    return TextCounts(**{name: whole(sizes, name, where) for name in vars(TextCounts())})

@@ -23,17 +23,18 @@ from nlptools.corpora.token_file import TextCounts
 from nlptools.environment import available_memory, available_threads, resident_memory
 from nlptools.errors import DataError, OutputError, UsageError, display
 from nlptools.files import artifacts, atomic, streams, whole_directory
-from nlptools.files.artifacts import JsonObject
+from nlptools.files.json_fields import child
 from nlptools.files.streams import LineWriter
 from nlptools.inference.ngram_scorer import sentences, total_score
 from nlptools.inference.perplexity import perplexities
+from nlptools.json_types import JsonObject
 from nlptools.models.language import arpa
 from nlptools.models.language.ngram import Level, NGramConfig, NGrams
 from nlptools.text import documents
 from nlptools.training import advice
 from nlptools.training.engine import finished_files, lifecycle
 from nlptools.training.engine.lifecycle import Outcome
-from nlptools.training.engine.run_directory import RunSettings
+from nlptools.training.engine.run_directory import RECORD, Record, RunSettings
 from nlptools.training.ngrams import counting, kept_counts, smoothing
 from nlptools.training.ngrams.counting import CountedLevel
 from nlptools.training.ngrams.runs import CountedPart, Merger
@@ -84,13 +85,13 @@ class _Read:
     text: CountedText
     scratch: Path
     memory: int
-    names: JsonObject  # of the text files, or of the merged models
+    names: dict[str, list[str]]  # of the text files, or of the merged models
     sums: dict[str, str | None]
 
     def digests(self) -> dict[str, str | None]:
         return self.sums
 
-    def record(self) -> JsonObject:
+    def record(self) -> Record:
         return {"train": {**self.names, **asdict(self.text.counts)}}
 
 
@@ -129,14 +130,14 @@ class _NGrams:
     def continuing(self, before: JsonObject) -> Self:
         return replace(self, before=before)
 
-    def describe(self) -> JsonObject:
+    def describe(self) -> Record:
         return {}
 
-    def train(self, data: _Read, record: JsonObject) -> _Counted:
+    def train(self, data: _Read, record: Record) -> _Counted:
         options = self.options
         if self.before is not None:
             model = _opened(self.run.output, data.text.config(options.order))
-            return _Counted(0, self.before["metrics"], None, model, data.text, [])
+            return _Counted(0, child(self.before, "metrics", RECORD), None, model, data.text, [])
         count = _merged if options.merge else partial(_counted, threads=self.threads)
         text, levels = count(data.text, options, data.scratch, data.memory)
         _check_order(levels)
@@ -148,7 +149,7 @@ class _NGrams:
         record["data"] = replace(data, text=text).record()
         return _Counted(0, metrics, None, model, text, levels)
 
-    def save(self, outcome: _Counted, record: JsonObject) -> None:
+    def save(self, outcome: _Counted, record: Record) -> None:
         """Write the whole model at once, and the ARPA file. For a finished run, only do what a killed process has left undone."""
         options, output = self.options, self.run.output
         if self.before is None:
@@ -218,8 +219,9 @@ def _read(
         eos = documents.end_of_text(tokenizer, settings.tokenizer)
         return CountedText(tokenizer, eos, TextCounts(), np.zeros(0, np.int32))
     most = memory // (_TABLE_BYTES * settings.order)
-    place: JsonObject = {"folder": scratch, "most": most, "force": force, "errors": errors}
-    text = read(inputs, tokenizer, settings.tokenizer, settings.document, **place)
+    text = read(
+        inputs, tokenizer, settings.tokenizer, settings.document, folder=scratch, most=most, force=force, errors=errors
+    )
     messages.note(
         f"text: {messages.counted(text.counts.tokens, 'token')} in {messages.counted(text.counts.documents, 'document')},"
         f" {text.config(settings.order).vocab_size:,} types ({time.monotonic() - began:.1f} s)"
@@ -279,14 +281,14 @@ def _estimated(
     held_out: Sequence[tuple[Longs, TextCounts]] | None,
     scratch: Path,
     threads: int,
-) -> tuple[NGrams, JsonObject]:
+) -> tuple[NGrams, Record]:
     """The model, in files if the counts are, and its sizes and quality."""
     config = text.config(settings.order)
     assert text.tokenizer.vocab is not None
     folder = scratch if isinstance(levels[-1].suffixes, Column) else None
     method = _method(settings, levels, config, held_out)
     model = smoothing.estimate(levels, config, method, _limits(settings), folder, threads)
-    metrics: JsonObject = {"ngrams": [len(level) for level in model.levels]}
+    metrics: Record = {"ngrams": [len(level) for level in model.levels]}
     if held_out is not None:
         measured = perplexities(*total_score(model.mapped(), held_out, text.eos, text.tokenizer.vocab.unk))
         metrics |= {f"valid_{name}": measured[name] for name in ("loss", "perplexity")}
@@ -304,7 +306,7 @@ def _check(inputs: Sequence[str], options: NGramOptions, run: RunDirectory) -> N
         raise UsageError("--smoothing jelinek-mercer requires --interpolation, or --valid to fit the weights to")
 
 
-def _report(output: str, model: NGrams, metrics: JsonObject, texts: Sequence[str]) -> None:
+def _report(output: str, model: NGrams, metrics: Mapping[str, object], texts: Sequence[str]) -> None:
     name = display(output)
     sizes = ", ".join(f"{len(level):,} {n}-grams" for n, level in enumerate(model.levels, 1))
     valid = f", validation perplexity {metrics['valid_perplexity']:.2f}" if "valid_perplexity" in metrics else ""

@@ -20,8 +20,8 @@ from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
 from nlptools.corpora.counts import Counts
 from nlptools.errors import DataError
 from nlptools.files import streams
-from nlptools.files.artifacts import JsonObject
 from nlptools.formats.readers import read
+from nlptools.json_types import JsonObject
 from nlptools.models.contract import LanguageModel
 from nlptools.tasks.task import reading_options
 from nlptools.training.engine.job import Trained, run_job

@@ -21,8 +21,8 @@ from nlptools.batches.features import Features
 from nlptools.batches.windows import NO_TARGET
 from nlptools.compute.backend import Backend
 from nlptools.errors import BundleError, display
-from nlptools.files.artifacts import JsonObject
 from nlptools.inference.opening import open_model
+from nlptools.json_types import JsonObject
 from nlptools.models import registry
 from nlptools.models.contract import LanguageModel, with_dropout
 from nlptools.models.huggingface import peft

@@ -23,7 +23,7 @@ from torch import Tensor
 from nlptools import messages
 from nlptools.batches.completions import NEXT, PackedBatches, packed_batch
 from nlptools.batches.features import Features
-from nlptools.batches.source import BatchSource
+from nlptools.batches.source import CHECKPOINT, BatchSource
 from nlptools.batches.windows import NO_TARGET
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Training
@@ -31,10 +31,11 @@ from nlptools.configs.generation import Generate
 from nlptools.configs.ppo import PPOTraining, TrainPPO
 from nlptools.errors import UsageError
 from nlptools.files import streams
-from nlptools.files.artifacts import JsonObject
+from nlptools.files.json_fields import built, child, number, whole
 from nlptools.inference.generation import decoding
 from nlptools.inference.generation.continuation import Continuation
 from nlptools.inference.generation.generated import continuation_text
+from nlptools.json_types import JsonObject
 from nlptools.layers import lora
 from nlptools.layers.linear import frozen
 from nlptools.metrics.criterion import LOSS, Criterion
@@ -308,11 +309,13 @@ class Rollouts(BatchSource):
 
     def restore(self, state: JsonObject) -> None:
         """See `BatchSource`."""
-        self.number, self.position, self.weight = int(state["number"]), int(state["position"]), float(state["weight"])
-        self.scale = None if state["scale"] is None else Scale(**state["scale"])
-        self.rollout = None if state["rollout"] is None else Rollout.restored(state["rollout"])
+        self.number, self.position = whole(state, "number", CHECKPOINT), whole(state, "position", CHECKPOINT)
+        self.weight = float(number(state, "weight", CHECKPOINT))
+        scale, rollout = child(state, "scale", CHECKPOINT), child(state, "rollout", CHECKPOINT)
+        self.scale = built(Scale, scale, CHECKPOINT) if scale else None
+        self.rollout = Rollout.restored(rollout) if rollout else None
         if self.mix is not None:
-            self.mix.restore(state["mix"])
+            self.mix.restore(child(state, "mix", CHECKPOINT))
 
 
 # -- phase 2: update ------------------------------------------------------------------------------------------------

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from nlptools.batches.completions import NEXT, PackedBatch
 from nlptools.batches.encoder_rows import EncoderRows, bounds_of
 from nlptools.batches.features import Features
+from nlptools.batches.source import CHECKPOINT
 from nlptools.batches.windows import NO_TARGET
 from nlptools.configs.ppo import TrainPPO
-from nlptools.files.artifacts import JsonObject
+from nlptools.files.json_fields import child, number
 from nlptools.inference.generation.continuation import Continuation
+from nlptools.json_types import JsonObject
 
 # Targets of tokens: the log-probability and the value when they were drawn, the log-probability under the reference
 OLD, VALUE, REFERENCE, ADVANTAGE, RETURN = "old", "value", "reference", "advantage", "return"
@@ -50,16 +52,16 @@ class Rollout:
     def state(self) -> JsonObject:
         """All of it as plain numbers."""
         arrays = {"ids": self.features.rows.ids, "bounds": self.features.rows.bounds, **self.features.targets}
-        return {"facts": self.facts, "arrays": {name: array.tolist() for name, array in arrays.items()}}
+        return {"facts": {**self.facts}, "arrays": {name: array.tolist() for name, array in arrays.items()}}
 
     @classmethod
-    def restored(cls, state: Mapping[str, Any]) -> Rollout:
+    def restored(cls, state: JsonObject) -> Rollout:
         """The rollout of a `state()`."""
-        lists = dict(state["arrays"])
+        lists, facts = child(state, "arrays", CHECKPOINT), child(state, "facts", CHECKPOINT)
         ids, bounds = np.array(lists.pop("ids"), np.int32), np.array(lists.pop("bounds"), np.int64)
         targets = {name: np.array(values, np.int32 if name == NEXT else np.float32) for name, values in lists.items()}
         features = Features(EncoderRows(ids, np.zeros(len(ids), np.uint8), bounds), targets, OF_TOKENS)
-        return cls(features, dict(state["facts"]))
+        return cls(features, {name: number(facts, name, CHECKPOINT) for name in facts})
 
 
 class Drawn(NamedTuple):

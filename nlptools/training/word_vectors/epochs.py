@@ -49,7 +49,7 @@ class Epochs:
                         "no pairs of words in the held-out text", kind="no pairs in the held-out text", most=1
                     )
                 else:
-                    self.log.valid({"step": progress.chunk, "epoch": progress.chunk / plan.chunks, "loss": loss})
+                    self.log.valid(progress.chunk, {"epoch": progress.chunk / plan.chunks, "loss": loss})
             epoch = finished and saves.epochs is not None
             last = progress.chunk == plan.total
             if self.stop.requested or self._is_due() or (self.keep if last else epoch):
@@ -74,13 +74,13 @@ class Epochs:
         unit = self.trainer.unit
         loss = {} if progress.loss is None else {"loss": progress.loss}
         self.log.train(
+            chunk,
             {
-                "step": chunk,
                 **loss,
                 "lr": self.trainer.rate(chunk / plan.total),
                 unit: progress.done,
                 f"{unit}_per_second": progress.done / max(1e-9, progress.seconds),
-            }
+            },
         )
 
     def _save(self) -> None:

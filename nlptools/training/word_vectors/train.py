@@ -14,6 +14,7 @@ from typing import Any, Self
 import torch
 
 from nlptools import messages
+from nlptools.batches.source import CHECKPOINT
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Devices
 from nlptools.configs.units import duration
@@ -24,7 +25,8 @@ from nlptools.corpora.word_sequences import Sequences
 from nlptools.environment import available_threads
 from nlptools.errors import Diverged, OutputError, Stopped, UsageError, display
 from nlptools.files import artifacts, atomic, streams
-from nlptools.files.artifacts import JsonObject
+from nlptools.files.json_fields import built, child
+from nlptools.json_types import JsonObject
 from nlptools.text import unknown
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.vocab import Vocab
@@ -32,7 +34,7 @@ from nlptools.training.engine import finished_files, lifecycle, run_directory
 from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.lifecycle import Outcome
 from nlptools.training.engine.log import Log
-from nlptools.training.engine.run_directory import RunSettings
+from nlptools.training.engine.run_directory import RECORD, Record, RunSettings
 from nlptools.training.engine.stop import Stop
 from nlptools.training.word_vectors import building, glove
 from nlptools.training.word_vectors.building import Tables
@@ -216,9 +218,9 @@ class _WordVectors:
         """In the precision of the run that continues."""
         if self.options.loss != "softmax":
             return self
-        return replace(self, backend=self.backend.continuing(before.get("backend", {})))
+        return replace(self, backend=self.backend.continuing(child(before, "backend", RECORD)))
 
-    def describe(self) -> JsonObject:
+    def describe(self) -> Record:
         return {
             "settings": {**self.settings().values, "lr": self.options.rate},
             "format": self.kind,
@@ -255,7 +257,7 @@ class _WordVectors:
         valid = data.spool([self.run.valid], place / "valid.bin", vocab=words, errors=self.encoding_errors)
         return _Text(text, valid, self.inputs)
 
-    def train(self, data: _Text, record: JsonObject) -> _Trained:
+    def train(self, data: _Text, record: Record) -> _Trained:
         assert self.directory is not None
         try:
             return self._train(data, self.directory, Checkpoints(self.directory, 2))
@@ -274,7 +276,7 @@ class _WordVectors:
             if last is not None:
                 for name, table in last[0].items():
                     tables[name].copy_(table)
-                progress = ChunkProgress(**last[2])
+                progress = built(ChunkProgress, last[2], CHECKPOINT)
         log = Log(None if checkpoints is None else place, plan.total, unit=trainer.unit, show=True)
         log.begin(progress.chunk)
         try:
@@ -305,7 +307,7 @@ class _WordVectors:
         model = building.model(settings, train, tables, self.backend)
         return Trainer(model, train.ids, len(train.words), plan, min(workers, plan.chunks), device)
 
-    def save(self, outcome: _Trained, record: JsonObject) -> None:
+    def save(self, outcome: _Trained, record: Record) -> None:
         """Write the record and, if training is finished, the vectors; then remove FILE.run."""
         assert self.directory is not None
         artifacts.write_json(self.directory / run_directory.RECORD, record)

@@ -19,8 +19,10 @@ import numpy as np
 from nlptools.arrays import Array, Floats
 from nlptools.errors import BundleError, InputError, display
 from nlptools.files import atomic, whole_directory
-from nlptools.files.artifacts import MANIFEST, JsonObject, read_json, write_manifest
+from nlptools.files.artifacts import MANIFEST, manifest_files, read_json, write_manifest
+from nlptools.files.json_fields import child, number, whole
 from nlptools.files.streams import LineWriter
+from nlptools.json_types import JsonObject
 from nlptools.vectors import checks
 from nlptools.vectors.files.npy import load_array, read_words, write_array, write_words
 from nlptools.vectors.product_quantization import CENTROIDS, Product, ProductRows
@@ -82,12 +84,11 @@ def _read_rows(path: Path, quantized: object) -> VectorRows:
 
 
 def _read_subwords(path: Path, config: JsonObject, shape: tuple[int, ...]) -> Subwords:
-    entry = config["subwords"]
-    try:
-        shortest, longest = int(entry["shortest"]), int(entry["longest"])
-        settings = {str(name): float(value) for name, value in entry["settings"].items()}
-    except (TypeError, KeyError, ValueError, AttributeError):
-        checks.refuse(str(path / CONFIG), 'expected shortest, longest and settings under "subwords"')
+    where = display(str(path / CONFIG))
+    entry = child(config, "subwords", where)
+    shortest, longest = whole(entry, "shortest", where), whole(entry, "longest", where)
+    numbers = child(entry, "settings", where)
+    settings = {name: number(numbers, name, where) for name in numbers}
     output = load_array(str(path / _EXTRA["output"])) if (path / _EXTRA["output"]).is_file() else None
     buckets, own = (load_array(str(path / _EXTRA[name])) for name in ("buckets", "own"))
     fits = own.shape == shape and buckets.shape[1] == shape[1] and 0 <= shortest <= longest <= 1 << 16
@@ -97,10 +98,7 @@ def _read_subwords(path: Path, config: JsonObject, shape: tuple[int, ...]) -> Su
 
 
 def _check_sizes(path: Path) -> None:
-    files = read_json(path / MANIFEST).get("files")
-    if not isinstance(files, dict):
-        checks.refuse(str(path / MANIFEST), 'expected an object under "files"')
-    for name, entry in files.items():
+    for name, entry in manifest_files(path).items():
         if Path(name).name != name or not isinstance(entry, dict) or not (path / name).is_file():
             checks.refuse(str(path / MANIFEST), f"lists {name!r}, which is not there")
         if (path / name).stat().st_size != entry.get("size"):
@@ -150,7 +148,7 @@ def write_files(
             write_array(out, shape, (rows for _, rows in vectors.blocks()))
         if (subwords := vectors.subwords) is not None:
             lengths = {"shortest": subwords.shortest, "longest": subwords.longest}
-            config["subwords"] = {**lengths, "settings": subwords.settings}
+            config["subwords"] = {**lengths, "settings": {**subwords.settings}}
             known = {file: getattr(subwords, name) for name, file in _EXTRA.items()}
             arrays = {file: array for file, array in known.items() if array is not None}
     for file, array in arrays.items():

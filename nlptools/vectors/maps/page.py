@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nlptools.files.artifacts import JsonObject
+from nlptools.json_types import JsonObject
 from nlptools.vectors.maps.points import MapPoints
 
 NEAREST = 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -120,8 +120,8 @@ class Interrupting(Log):
         super().__init__(None, 18)
         self.step = step
 
-    def train(self, row: dict[str, Any]) -> None:
-        if row["step"] == self.step:
+    def train(self, step: int, row: Mapping[str, float]) -> None:
+        if step == self.step:
             os.kill(os.getpid(), signal.SIGUSR1)
 
 

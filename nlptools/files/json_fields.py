@@ -1,0 +1,80 @@
+"""Values of JSON objects, checked to have the type that they should have: files may be foreign or damaged.
+
+`where` names the file in messages. A missing key and null are errors, unless said otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from nlptools.errors import BundleError
+from nlptools.json_types import Json, JsonObject
+
+C = TypeVar("C")
+
+
+def whole(data: Mapping[str, Json], key: str, where: str) -> int:
+    """The whole number under `key`. Raises BundleError."""
+    value = data.get(key)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _error(where, key, value, "a whole number")
+    return value
+
+
+def number(data: Mapping[str, Json], key: str, where: str) -> float:
+    """The number under `key`. Raises BundleError."""
+    value = data.get(key)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise _error(where, key, value, "a number")
+    return value
+
+
+def text(data: Mapping[str, Json], key: str, where: str) -> str:
+    """The text under `key`. Raises BundleError."""
+    value = data.get(key)
+    if not isinstance(value, str):
+        raise _error(where, key, value, "a text")
+    return value
+
+
+def texts(data: Mapping[str, Json], key: str, where: str) -> list[str]:
+    """The list of texts under `key`; a missing one or null is empty. Raises BundleError."""
+    values = data.get(key)
+    if values is None:
+        return []
+    found = [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
+    if not isinstance(values, list) or len(found) < len(values):
+        raise _error(where, key, values, "a list of texts")
+    return found
+
+
+def children(data: Mapping[str, Json], key: str, where: str) -> list[JsonObject]:
+    """The objects in the list under `key`. Raises BundleError."""
+    values = data.get(key)
+    objects = [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+    if not isinstance(values, list) or len(objects) < len(values):
+        raise _error(where, key, values, "a list of objects")
+    return objects
+
+
+def child(data: Mapping[str, Json], key: str, where: str) -> JsonObject:
+    """The object under `key`; a missing one or null is empty. Raises BundleError."""
+    value = data.get(key)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise _error(where, key, value, "an object")
+    return value
+
+
+def built(kind: Callable[..., C], values: Mapping[str, object], where: str) -> C:
+    """The instance of a dataclass with these fields. Raises BundleError for missing and unknown ones."""
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise BundleError(f"{where}: {error}") from None
+
+
+def _error(where: str, key: str, value: Json, expected: str) -> BundleError:
+    return BundleError(f"{where}: {key} is {value!r:.80}, expected {expected}")
