@@ -17,6 +17,7 @@ AVERAGED = ("precision", "recall", "f1")
 _AVERAGED_NAMES = tuple(f"{score}_{average}" for average in ("macro", "micro", "weighted") for score in AVERAGED)
 
 LINES, TEXTS, TAGS = "labels or numbers, one per line", "texts, one per line", "tagged sentences in columns"
+CHAINS = "documents with coreference chains in the last column"
 ANSWERS, TOKENS = "questions and answers as JSON", "log-probabilities and numbers of tokens, one line each"
 READ_OPTIONS = {  # options for reading, by what a file holds
     LINES: ("column", "gold_column", "header", "gold_header", "delimiter"),
@@ -55,6 +56,8 @@ class MetricGroup:
 
 
 TRANSLATION = {"bleu": "bleu:Bleu", "chrf": "chrf:Chrf", "ter": "ter:Ter"}  # below nlptools.metrics.translation
+
+CHAIN_METRICS = ("muc", "b-cubed", "ceaf-e", "lea", "conll")
 
 GROUPS = {
     "labels": MetricGroup(
@@ -99,6 +102,15 @@ GROUPS = {
         options=("labels", "confusion", "report"),
         single=None,
         references="optional",
+    ),
+    "coreference": MetricGroup(
+        metrics=CHAIN_METRICS,
+        reads=CHAINS,
+        compute="nlptools.metrics.coreference:requested",
+        listed=", ".join(CHAIN_METRICS),
+        together=True,
+        single=("conll",),
+        aliases={"bcub": "b-cubed", "b3": "b-cubed"},
     ),
     "squad": MetricGroup(
         metrics=("squad",),

@@ -208,6 +208,36 @@ class Coreference:
         return (self.text,)
 
 
+Span = tuple[int, int]  # the first and the last word of a mention
+Chain = tuple[Span, ...]  # the mentions of one entity
+
+
+@dataclass(frozen=True)
+class CoreferenceDocument:
+    """A document of W words, and which of its spans mention the same entities.
+
+    Attributes:
+        name: as in the line `#begin document`, with the part.
+        words: (W,). Empty for the lines after the last document: without labels, these are a last example, so that they can
+            be written back.
+        sentences: the first word of each sentence.
+        chains: in the order in which they begin; a span is in one chain at most. None if the file has none.
+        rows: all lines from the end of the previous document to `#end document`.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    sentences: tuple[int, ...]
+    chains: tuple[Chain, ...] | None
+    place: Place
+    rows: tuple[Row, ...] = ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The document, with spaces between words."""
+        return (" ".join(self.words),)
+
+
 @dataclass(frozen=True)
 class Turn:
     """A turn of a conversation, or a plain text.
@@ -276,5 +306,7 @@ class Judgement:
 
 
 # of tasks with a head
-TaskExample = TextExample | TaggedSentence | Question | Choice | PredicateSentence | Coreference | Ranking
+TaskExample = (
+    TextExample | TaggedSentence | Question | Choice | PredicateSentence | Coreference | CoreferenceDocument | Ranking
+)
 Example = TaskExample | Demonstration | Judgement

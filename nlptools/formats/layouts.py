@@ -17,7 +17,8 @@ _SUFFIXES = {  # of each task, tried in order
     "roles": {"": "conllu"},
     "answer": {".json": "squad", ".csv": "csv", **_OBJECTS, "": "table"},
     "choice": {".csv": "csv", ".tsv": "tsv", **_OBJECTS, "": "jsonl"},
-    "coreference": {"": "gap"},
+    "coreference": {"conll": "conll", "": "gap"},
+    "chains": {"": "conll"},
     **{task: {**_OBJECTS, "": "jsonl"} for task in ("instruct", "reward", "preference")},
 }
 

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
 
 from nlptools.configs.evaluate import Evaluate, EvaluationInput, check_taken
-from nlptools.configs.metrics import ANSWERS, GROUPS, LINES, TAGS, TOKENS, MetricRequest, parse
+from nlptools.configs.metrics import ANSWERS, CHAINS, GROUPS, LINES, TAGS, TOKENS, MetricRequest, parse
 from nlptools.errors import DataError, UsageError, display
 from nlptools.files import line_records, streams
 from nlptools.files.layout_names import named_layout
@@ -30,7 +30,8 @@ def evaluate(metric: str | Sequence[str], predictions: Any, references: Any = No
         metric: its name, such as `accuracy`, `sts-b`, `entity-f1`, `squad2`, `rougeL` or `bleu`; `entity-f1:f1` is
             one value of several. A list of names gives the values of all, if they are computed together: metrics of
             labels, of numbers, or ROUGE.
-        predictions: labels or numbers; sentences of tags; id -> answer; texts; pairs (log-probability, tokens).
+        predictions: labels or numbers; sentences of tags; id -> answer; texts; pairs (log-probability, tokens);
+            chains of documents, each a list of (first word, last word).
         references: in the same form, in the same order; for SQuAD a list of `squad.GoldAnswers`; for texts a list with
             one list per reference; for perplexity, nothing.
         options: `average`, `positive`, `labels`, `scheme`, `raw`, `outside`, `threshold`, `stem`, `tokenize`,
@@ -103,6 +104,10 @@ def evaluate_files(
         paths = [*source.reference, predictions]
         gold, predicted = read_tags(paths, skip_docstart=options.skip_docstart, errors=errors)
         data = MetricData(predicted, gold)
+    elif reads == CHAINS:
+        from nlptools.metrics.coreference import read_files
+
+        data = read_files(source.reference[0], predictions, errors)
     elif reads == ANSWERS:
         from nlptools.formats.squad import gold_answers, read_no_answer, read_predictions
 

@@ -45,12 +45,20 @@ SQUAD = {
     ]
 }
 SQUAD_11 = {"data": [{"paragraphs": [{"qas": SQUAD["data"][0]["paragraphs"][0]["qas"][:2]}]}]}
+KEY, RESPONSE = (
+    "".join(
+        "\n".join([f"#begin document ({name})", *cells.split(), "#end document", ""])
+        for name, cells in zip("ab", documents)
+    )
+    for documents in (("(0) (1 1) (0)", "(0) (0) (1) (1)"), ("(0) (1) - (0)", "(0) (0) - (0)"))
+)
 EXAMPLES = [
     ("f1", GOLD, PREDICTED),
     ("spearman", "1\n2\n3\n4\n", "3\n1\n2\n4\n"),
     ("entity-f1:f1", None, TAGS),
     ("tagging-accuracy", None, "a N N\nb V N\n\nc V V\n"),
     ("squad:f1", json.dumps(SQUAD_11, indent=1), json.dumps({"q1": "black dog", "q2": "in Oslo"})),
+    ("lea", KEY, RESPONSE),
     ("rouge1", "a b\nc d\n", "a c\nc d\n"),
     ("bleu", "a b c d e\nc d e f g\n", "a b c d x\nc d e f g\n"),
     ("chrf", "a b\nc d\n", "a c\nc d\n"),
