@@ -61,7 +61,10 @@ COMMANDS = {
     "export": ("Using models", "Write an encoder or a fine-tuned model as an ONNX file."),
     "describe": ("Using models", "Show the contents of models, word vectors and tokenizers."),
     "bleu": ("Evaluation", "Score translations with BLEU, chrF and TER."),
-    "evaluate": ("Evaluation", "Score predictions: labels, numbers, tags, answers, chains, texts, log-probabilities."),
+    "evaluate": (
+        "Evaluation",
+        "Score predictions: labels, numbers, tags, answers, chains, texts, log-probabilities, rankings.",
+    ),
     "eval-vectors": ("Evaluation", "Score word vectors on analogies and on word similarity."),
     "plot": ("Evaluation", "Draw the training curves of runs."),
     "help": ("Help", "Show the manual page of a command or a topic."),

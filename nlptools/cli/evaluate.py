@@ -23,10 +23,10 @@ from nlptools.errors import CheckFailed, UsageError
 def command(
     predictions: str, evaluate: Evaluate, source: EvaluationInput, report: EvaluationReport, common: Common
 ) -> None:
-    """Score predictions: labels, numbers, tags, answers, chains, texts, log-probabilities.
+    """Score predictions: labels, numbers, tags, answers, chains, texts, log-probabilities, rankings.
 
     Compares PREDICTIONS (default: standard input) with GOLD by the metrics of --metric: accuracy, f1, matthews,
-    pearson, GLUE's tasks, entity-f1, squad, conll (coreference), rougeL, bleu, perplexity and others.
+    pearson, GLUE's tasks, entity-f1, squad, conll (coreference), rougeL, bleu, perplexity, ndcg@10 and others.
     """
     groups = parse(evaluate.metric)
     check_usage(groups, evaluate, source, report)

@@ -6,6 +6,7 @@ A new metric is a module in `nlptools/metrics` with a function `requested(reques
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ _AVERAGED_NAMES = tuple(f"{score}_{average}" for average in ("macro", "micro", "
 LINES, TEXTS, TAGS = "labels or numbers, one per line", "texts, one per line", "tagged sentences in columns"
 CHAINS = "documents with coreference chains in the last column"
 ANSWERS, TOKENS = "questions and answers as JSON", "log-probabilities and numbers of tokens, one line each"
+RANKINGS = "rankings of documents as TREC's runs"
 READ_OPTIONS = {  # options for reading, by what a file holds
     LINES: ("column", "gold_column", "header", "gold_header", "delimiter"),
     TEXTS: ("column", "gold_column", "header", "gold_header", "delimiter", "escaped"),
@@ -41,6 +43,7 @@ class MetricGroup:
         references: how many reference files: "one", "any" number from 1, "none", or "optional".
         aliases: other name -> metric.
         lower_is_better: whether low values are good.
+        cut: metrics that also exist as NAME@K: of the first K documents of a ranking.
     """
 
     metrics: tuple[str, ...]
@@ -53,6 +56,7 @@ class MetricGroup:
     references: str = "one"
     aliases: dict[str, str] = field(default_factory=dict)
     lower_is_better: tuple[str, ...] = ()
+    cut: tuple[str, ...] = ()
 
 
 TRANSLATION = {"bleu": "bleu:Bleu", "chrf": "chrf:Chrf", "ter": "ter:Ter"}  # below nlptools.metrics.translation
@@ -153,6 +157,15 @@ GROUPS = {
         references="none",
         lower_is_better=("perplexity",),
     ),
+    "retrieval": MetricGroup(
+        metrics=("ndcg", "map", "mrr"),
+        reads=RANKINGS,
+        compute="nlptools.metrics.retrieval:requested",
+        listed="ndcg, map, mrr (ndcg@10, recall@100, precision@5, hit@1 and so on)",
+        together=True,
+        single=None,
+        cut=("ndcg", "map", "mrr", "recall", "precision", "hit"),
+    ),
 }
 
 
@@ -192,7 +205,7 @@ def find(text: str) -> MetricRequest:
         UsageError: no such metric, or a metric with one value has no value of that name.
     """
     glue, name, value = _parts(text)
-    key, metric = _names(glue).get(_plain(name), ("", ""))
+    key, metric = _named(glue, name)
     if not key:
         from difflib import get_close_matches
 
@@ -208,7 +221,7 @@ def find(text: str) -> MetricRequest:
 def is_metric(argument: str) -> bool:
     """Whether an argument after a metric is also a metric. Raises UsageError if it may also be a file."""
     glue, name, _ = _parts(argument)
-    metric = _plain(name) in _names(glue)
+    metric = bool(_named(glue, name)[0])
     if metric and Path(argument).exists():
         raise UsageError(
             f"{argument!r} is a metric and a file",
@@ -222,6 +235,24 @@ def _parts(text: str) -> tuple[bool, str, str]:
     glue = text.lower().startswith("glue:")
     name, _, value = (text[5:] if glue else text).partition(":")
     return glue, name, value
+
+
+def cutoff(metric: str) -> tuple[str, int | None]:
+    """`ndcg@10` -> ("ndcg", 10); without cutoff None."""
+    name, _, k = metric.partition("@")
+    return name, int(k) if k else None
+
+
+def _named(glue: bool, text: str) -> tuple[str, str]:
+    """The group and the metric of a name; "" if there is none."""
+    name, at, k = text.partition("@")
+    if not at:
+        return _names(glue).get(_plain(name), ("", ""))
+    if re.fullmatch("[1-9][0-9]{0,5}", k):
+        for key, group in GROUPS.items():
+            if _plain(name) in group.cut:
+                return key, f"{_plain(name)}@{k}"
+    return "", ""
 
 
 def _names(glue: bool) -> dict[str, tuple[str, str]]:

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
 
 from nlptools.configs.evaluate import Evaluate, EvaluationInput, check_taken
-from nlptools.configs.metrics import ANSWERS, CHAINS, GROUPS, LINES, TAGS, TOKENS, MetricRequest, parse
+from nlptools.configs.metrics import ANSWERS, CHAINS, GROUPS, LINES, RANKINGS, TAGS, TOKENS, MetricRequest, parse
 from nlptools.errors import DataError, UsageError, display
 from nlptools.files import line_records, streams
 from nlptools.files.layout_names import named_layout
@@ -31,9 +31,9 @@ def evaluate(metric: str | Sequence[str], predictions: Any, references: Any = No
             one value of several. A list of names gives the values of all, if they are computed together: metrics of
             labels, of numbers, or ROUGE.
         predictions: labels or numbers; sentences of tags; id -> answer; texts; pairs (log-probability, tokens);
-            chains of documents, each a list of (first word, last word).
+            chains of documents, each a list of (first word, last word); query -> document -> score.
         references: in the same form, in the same order; for SQuAD a list of `squad.GoldAnswers`; for texts a list with
-            one list per reference; for perplexity, nothing.
+            one list per reference; for rankings query -> document -> grade; for perplexity, nothing.
         options: `average`, `positive`, `labels`, `scheme`, `raw`, `outside`, `threshold`, `stem`, `tokenize`,
             `log_base`, as for the command; `null_odds` is id -> number.
 
@@ -114,6 +114,10 @@ def evaluate_files(
         data = MetricData(read_predictions(predictions, errors), list(gold_answers(source.reference[0], errors)))
         if options.null_odds is not None:
             options = replace(options, null_odds=read_no_answer(options.null_odds, errors))  # type: ignore[arg-type]
+    elif reads == RANKINGS:
+        from nlptools.formats.trec import read_relevance, read_run
+
+        data = MetricData(read_run(predictions, errors), read_relevance(source.reference[0], errors))
     elif reads == TOKENS:
         data = MetricData(list(streams.lines(predictions, errors)), None, (None, predictions))
     else:
