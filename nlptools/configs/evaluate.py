@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
@@ -14,6 +15,14 @@ from nlptools.errors import UsageError
 AVERAGES = ("binary", "macro", "micro", "weighted", "none")
 SCHEMES = ("conlleval", "lenient", "iob1", "iob2", "ioe1", "ioe2", "iobes", "bioes", "bilou")
 TOKENIZERS = ("rouge", "words", "whitespace", "char", "zh", "ja-mecab", "ko-mecab")
+
+
+def length_limits(text: str) -> tuple[int, ...]:
+    """The numbers of --length-limits, ascending from 1 on. Raises UsageError."""
+    numbers = tuple(map(int, text.split(","))) if re.fullmatch(r"\d{1,9}(,\d{1,9})*", text) else ()
+    if not numbers or list(numbers) != sorted({0, *numbers})[1:]:
+        raise UsageError(f"--length-limits {text}: expected ascending numbers of words, such as 10,20,30")
+    return numbers
 
 
 @dataclass(frozen=True)
@@ -91,6 +100,20 @@ class EvaluationInput:
     header: bool = option(False, "The first line of PREDICTIONS contains column names.")
     gold_header: bool = option(False, "The first line of GOLD contains column names.")
     delimiter: str | None = delimiter_option()
+    by_length: str | None = option(
+        None,
+        "Also compute the metrics for groups of lines by the length of their source: the number of words in the same line of"
+        " SOURCES.",
+        metavar="SOURCES",
+        excludes=("to report", "confusion", "fail_under"),
+    )
+    length_limits: str = option(
+        "10,20,30,40,50,60",
+        "Longest source of each group, in words; a last group has all longer ones.",
+        metavar="N,N,...",
+        check=length_limits,
+        needs=("by_length",),
+    )
     escaped: bool = option(False, "Texts contain \\n, \\t and \\\\ for newline, tab and backslash.")
 
 

@@ -22,9 +22,10 @@ CHAINS = "documents with coreference chains in the last column"
 ANSWERS, TOKENS = "questions and answers as JSON", "log-probabilities and numbers of tokens, one line each"
 RANKINGS = "rankings of documents as TREC's runs"
 READ_OPTIONS = {  # options for reading, by what a file holds
-    LINES: ("column", "gold_column", "header", "gold_header", "delimiter"),
-    TEXTS: ("column", "gold_column", "header", "gold_header", "delimiter", "escaped"),
+    LINES: ("column", "gold_column", "header", "gold_header", "delimiter", "by_length"),
+    TEXTS: ("column", "gold_column", "header", "gold_header", "delimiter", "escaped", "by_length"),
     TAGS: ("skip_docstart",),
+    TOKENS: ("by_length",),
 }
 
 

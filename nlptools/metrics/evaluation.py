@@ -10,12 +10,13 @@ from dataclasses import fields, replace
 from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
 
-from nlptools.configs.evaluate import Evaluate, EvaluationInput, check_taken
+from nlptools.configs.evaluate import Evaluate, EvaluationInput, check_taken, length_limits
 from nlptools.configs.metrics import ANSWERS, CHAINS, GROUPS, LINES, RANKINGS, TAGS, TOKENS, MetricRequest, parse
 from nlptools.errors import DataError, UsageError, display
 from nlptools.files import line_records, streams
 from nlptools.files.layout_names import named_layout
 from nlptools.formats import records, values
+from nlptools.metrics.lengths import by_length
 from nlptools.metrics.metric import Evaluation, MetricData
 from nlptools.metrics.paired import RecordsFile
 
@@ -90,12 +91,14 @@ def evaluate_files(
 ) -> list[Evaluation]:
     """The metrics of each of `groups` (see `configs.metrics.parse`) for files (`-`: standard input).
 
+    With `source.by_length`, a metric has an evaluation for each group of lines, and then one for all.
+
     Raises:
         DataError: unequal numbers of examples, none, or one that the metric cannot read; names file and line.
         InputError, StreamError: see `streams.blocks`.
         UsageError: an option that does not suit the data.
     """
-    extra = [options.null_odds] if options.null_odds is not None else []
+    extra = [path for path in (options.null_odds, source.by_length) if path is not None]
     streams.check_inputs([*source.reference, predictions, *extra])
     reads = GROUPS[groups[0][0].group].reads
     if reads == TAGS:
@@ -124,7 +127,15 @@ def evaluate_files(
         data = _read_lines(source, predictions, errors)
         if reads == LINES:
             data = data._replace(references=data.references[0])
-    return [_compute(group, data, options) for group in groups]
+    evaluations = [_compute(group, data, options) for group in groups]
+    if source.by_length is None:
+        return evaluations
+    lengths = [len(line.split()) for line in streams.lines(source.by_length, errors)]
+    if len(lengths) != len(data.predictions):
+        counts = f"{display(source.by_length)} has {len(lengths)}, {display(predictions)} has {len(data.predictions)}"
+        raise DataError(f"unequal numbers of lines: {counts}")
+    limits = length_limits(source.length_limits)
+    return [part for evaluation in evaluations for part in by_length(evaluation, lengths, limits)]
 
 
 def _compute(requests: Sequence[MetricRequest], data: MetricData, options: Evaluate) -> Evaluation:

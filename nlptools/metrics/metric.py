@@ -104,7 +104,29 @@ class Examples:
         return weights
 
 
-Rows = Sums | Categories | Examples
+@dataclass(frozen=True, eq=False)
+class Subset:
+    """Some of the rows of a metric: those at `places`, (n,)."""
+
+    rows: Rows
+    places: Ints
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def total(self) -> Table:
+        """The sum of these rows: (C,), float64."""
+        total: Table = self.totals(np.ones((1, len(self)), np.int64))[0]
+        return total
+
+    def totals(self, weights: Weights) -> Table:
+        """Weighted sums of these rows: (B, n) -> (B, C)."""
+        spread = np.zeros((len(weights), len(self.rows)), weights.dtype)
+        spread[:, self.places] = weights
+        return self.rows.totals(spread)
+
+
+Rows = Sums | Categories | Examples | Subset
 
 
 # -- metrics ----------------------------------------------------------------------------------------------------------
@@ -122,6 +144,7 @@ class Evaluation:
         items: signature: how the values are computed, as (key, value) in order; the unit and the version are added.
         details: further results that are not values, such as the confusion matrix; plain JSON.
         precision: type that the sums of resamples are converted to; sacrebleu computes its intervals in float32.
+        group: which examples these are, such as `11-20`, where a metric is computed for several groups; else "".
     """
 
     names: tuple[str, ...]
@@ -131,6 +154,7 @@ class Evaluation:
     items: Items = ()
     details: Details = field(default_factory=dict)
     precision: FloatType | None = None
+    group: str = ""
 
     @property
     def count(self) -> int:

@@ -31,18 +31,22 @@ def lines(evaluations: Sequence[Evaluation], report: EvaluationReport) -> list[s
 
 
 def _fields(evaluation: Evaluation, result: SystemScore, signature: str, report: EvaluationReport) -> str:
-    """Columns: name, value, number of examples, unit, signature; mean and half width of the interval, if any."""
+    """Columns: the group, if any; name, value, number of examples, unit, signature; mean and half width of the interval,
+    if any.
+    """
     value = number(result.value, report.width)
+    group = [evaluation.group] if evaluation.group else []
     fields = [result.name, value, str(evaluation.count), evaluation.unit, signature]
     interval = [number(part, report.width) for part in (result.mean, result.ci) if part is not None]
-    return "\t".join([*([value] if report.score_only else map(line_records.escape, fields)), *interval])
+    return "\t".join([*group, *([value] if report.score_only else map(line_records.escape, fields)), *interval])
 
 
 def _record(
     evaluation: Evaluation, result: SystemScore, signature: str, report: EvaluationReport, follows: bool
 ) -> str:
     """A JSON object; the details of a metric are in the object of its first value."""
-    record: dict[str, Any] = {"name": result.name, "value": result.value, "count": evaluation.count}
+    record: dict[str, Any] = {"length": evaluation.group} if evaluation.group else {}
+    record |= {"name": result.name, "value": result.value, "count": evaluation.count}
     record |= {"unit": evaluation.unit, "signature": signature}
     if result.mean is not None:
         record["interval"] = {"mean": result.mean, "half_width": result.ci}

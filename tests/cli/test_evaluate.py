@@ -411,6 +411,54 @@ def test_perplexity(score, call):
 # -- forms of the output ----------------------------------------------------------------------------------------------
 
 
+def test_groups_by_length_have_the_values_of_their_lines_alone(call, write):
+    texts = ["the cat sat on the mat", "a dog", "it rains again today", "no", "we saw two old ships", "he is here"]
+    out = ["the cat sat on a mat", "a dog", "it rained again", "yes", "we saw the old ships", "he was here now"]
+    sources = [" ".join("x" * length) for length in (6, 2, 5, 0, 9, 3)]
+    groups = {"0-3": [1, 3, 5], "4-5": [2], "6-": [0, 4], "all": [*range(6)]}
+    sides = {
+        "accuracy,f1_macro": (list("abbaca"), list("abaabc")),
+        "spearman": (list("123456"), list("213465")),
+        "bleu,chrf,ter,rougeL:f1": (texts, out),
+        "perplexity": ([], ["-3.5\t2", "-1\t1", "-2\t2", "-9\t4", "-4\t1", "-2\t3"]),
+    }
+
+    def values(metric, places, *more):
+        gold, predicted = ([f"{side[i]}\n" for i in places] if side else [] for side in sides[metric])
+        reference = ["-r", write("gold", "".join(gold))] if gold else []
+        done = call("evaluate", "-m", metric, *reference, *more, write("out", "".join(predicted)))
+        assert done.code == 0, done.err
+        return [line.split("\t") for line in done.text.split("\n")[:-1]]
+
+    lengths = ("--by-length", write("sources", "".join(f"{line}\n" for line in sources)), "--length-limits", "3,5")
+    for metric in sides:
+        grouped = values(metric, groups["all"], *lengths)
+        assert list(dict.fromkeys(row[0] for row in grouped)) == list(groups)
+        for name, places in groups.items():
+            if metric == "spearman" and len(places) < 2:
+                continue
+            alone = values(metric, places)
+            rows = [row[1:] for row in grouped if row[0] == name]
+            assert [row[:4] for row in rows] == [row[:4] for row in alone], (metric, name)
+            assert all("length:source words" in row[4] for row in rows if name != "all")
+    bare = values("bleu,chrf,ter,rougeL:f1", groups["all"], *lengths, "-b", "--confidence", "20")
+    assert [len(row) for row in bare] == [4] * 16 and bare[0][0] == "0-3"
+    write("out", "".join(f"{line}\n" for line in out))
+    write("gold", "".join(f"{line}\n" for line in texts))
+    done = call("evaluate", "-m", "bleu", "-r", "gold", *lengths, "--to", "jsonl", "out")
+    assert [json.loads(line)["length"] for line in done.text.split("\n")[:-1]] == list(groups)
+    for arguments, code, message in (
+        (("--by-length", write("short", "a\n")), 65, "unequal numbers of lines: short has 1, out has 6"),
+        (("--length-limits", "3"), 2, "--length-limits requires --by-length"),
+        ((*lengths[:2], "--length-limits", "5,3"), 2, "expected ascending numbers of words"),
+        ((*lengths, "--fail-under", "3"), 2, "--by-length cannot be combined with --fail-under"),
+    ):
+        done = call("evaluate", "-m", "bleu", "-r", "gold", *arguments, "out")
+        assert done.code == code and message in done.err, done.err
+    done = call("evaluate", "-m", "squad", "-r", "gold", "--by-length", "short", "out")
+    assert done.code == 2 and "--by-length is not for squad" in done.err
+
+
 @pytest.mark.parametrize(("metric", "gold", "predicted"), EXAMPLES)
 def test_intervals(call, write, metric, gold, predicted):
     references = [] if gold is None else ["-r", write("gold", gold)]
