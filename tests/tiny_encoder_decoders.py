@@ -31,6 +31,7 @@ FORMS: dict[str, tuple[str, dict[str, Any]]] = {
         "seq2seq-rnn",
         {"hidden_size": 12, "embedding_size": 10, "cell": "gru", "attention": "luong", "decoder_layers": 2},
     ),
+    "rnn-fixed-vector": ("seq2seq-rnn", {"hidden_size": 12, "embedding_size": 10, "attention": "none"}),
     "convolution": (
         "seq2seq-convolution",
         {
@@ -42,7 +43,14 @@ FORMS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
 }
-_FACTORS = {"transformer": 2.0, "transformer-pre": 1.2, "rnn": 2.0, "rnn-luong": 2.0, "convolution": 1.3}
+_FACTORS = {
+    "transformer": 2.0,
+    "transformer-pre": 1.2,
+    "rnn": 2.0,
+    "rnn-luong": 2.0,
+    "rnn-fixed-vector": 2.0,
+    "convolution": 1.3,
+}
 
 
 def tiny(

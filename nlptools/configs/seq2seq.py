@@ -228,6 +228,12 @@ class Translate:
         if self.alignments and generate.count > 1 and not json and self.mbr is None:
             raise UsageError("--alignments of several outputs need --to jsonl")
 
+    def check_attention(self, attends: bool) -> None:
+        """Raise UsageError for options that read attention weights, for a model without attention to the source."""
+        for flag, given in (("--alignments", self.alignments), ("--coverage-penalty", self.coverage_penalty)):
+            if given and not attends:
+                raise UsageError(f"{flag} requires attention to the source, which the model does not have")
+
     def check_stream(self, stream: bool) -> None:
         """Raise UsageError for --stream, which only language models have."""
         if stream:

@@ -109,8 +109,10 @@ class Translator:
 
         Raises:
             DataError: a source or a prefix that the model cannot read; a source that is too long, with `settings.strict`.
+            UsageError: options for attention weights, of a model without attention.
         """
         options = options or Translate()
+        options.check_attention(self.model.attends)
         settings = resolved(settings or Generate())
         parts = self._source_parts(lines, options, settings.strict)
         ids = [part for row in parts for part in row]

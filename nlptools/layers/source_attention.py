@@ -1,4 +1,4 @@
-"""Attention of a recurrent decoder to its source.
+"""Attention of a recurrent decoder to its source, and a context without attention.
 
 Additive: Bahdanau, Cho & Bengio 2015 (arXiv:1409.0473). General: Luong, Pham & Manning 2015 (arXiv:1508.04025).
 The projection of the source is computed once and used by all steps. Hypotheses of one source attend to the same rows:
@@ -47,3 +47,18 @@ class AttentionSteps:
             scores_BNS = scores_BNS.masked_fill(self.padding, -torch.inf)
         weights_BNS = scores_BNS.softmax(-1, dtype=torch.promote_types(scores_BNS.dtype, torch.float32))
         return (weights_BNS.to(scores_BNS.dtype) @ self.source).flatten(0, 1), weights_BNS.flatten(0, 1)
+
+
+class FixedContext:
+    """The context where there is no attention: one vector of each source, (B, C), at every step."""
+
+    def __init__(self, vectors: Tensor) -> None:
+        self.vectors = vectors
+
+    def of(self, rows: int) -> Tensor:
+        """(rows, C), the rows of a source together."""
+        return self.vectors.repeat_interleave(rows // len(self.vectors), 0)
+
+    def __call__(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """(B * N, D) -> contexts (B * N, C), and (B * N, 1): all weight is on the one vector."""
+        return self.of(len(hidden)), hidden.new_ones(len(hidden), 1)

@@ -231,9 +231,9 @@ class LanguageModelDefaults:
 
 
 class SourceState(State, Protocol):
-    """The state of a decoder that attends to a source."""
+    """The state of a decoder that reads a source."""
 
-    keeps_attention: bool  # to be set: whether calls keep their attention weights
+    keeps_attention: bool  # to be set: whether calls keep their attention weights, if the model has any
     attention: Tensor | None  # (B, T, S) of the last call, float32, each row with sum 1; for alignments and coverage
 
 
@@ -243,6 +243,10 @@ class EncoderDecoder(Decoder, Protocol):
     @property
     def start_token(self) -> int:
         """Stands before the first target token."""
+
+    @property
+    def attends(self) -> bool:
+        """Whether it has attention to the source, which states can keep."""
 
     def encode(self, ids: Tensor, mask: Tensor | None = None, capacity: int | None = None) -> Any:
         """(B, S) source ids, the end token included -> the `SourceState` before the first target token.

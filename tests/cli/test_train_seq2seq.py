@@ -91,6 +91,19 @@ def test_pairs_to_bundle_to_outputs(call: Run, text: Path, arch: str) -> None:
     assert best["perplexity"] == pytest.approx(2.718281828**loss, rel=1e-3)
 
 
+def test_one_vector_of_the_source_is_enough_for_short_sequences(call: Run, text: Path) -> None:
+    done = train(call, "--arch", "rnn", "--attention", "none", *ARCHITECTURES["rnn"], *LEARN, "-o", "m", "train.tsv")
+    assert (done.code, done.err) == (0, "")
+    targets = (text / "valid.trg").read_text().split("\n")[:-1]
+    for how in (("--temperature", 0), ("--beam", 3)):
+        outputs = call("generate", "m", "valid.src", *how)
+        assert sum(map(str.__eq__, outputs.lines, targets)) >= 0.8 * len(targets)
+    for flag, value in (("--alignments", ()), ("--coverage-penalty", (0.2,))):
+        refused = call("generate", "m", "valid.src", flag, *value)
+        assert (refused.code, refused.out) == (2, b"")
+        assert f"{flag} requires attention to the source" in refused.err
+
+
 def test_what_the_record_says(call: Run, text: Path) -> None:
     assert train(call, "--steps", 4, "--valid", "valid.tsv", "-o", "m", "train.tsv").code == 0
     kept = record(text / "m")

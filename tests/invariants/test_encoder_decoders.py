@@ -167,6 +167,9 @@ class Story:
         expected, fresh = self.model(torch.tensor([said for _, said in self.rows]), fresh)
         assert torch.allclose(hidden[:, -1], expected[:, -1], atol=2e-5)
         attention = self.state.attention
+        if not self.model.attends:
+            assert attention is None
+            return
         assert attention.shape[:2] == (len(self.rows), 1) and attention.dtype == torch.float32
         S = ids.shape[1]
         assert torch.allclose(attention[:, 0, :S], fresh.attention[:, -1], atol=1e-5)
@@ -222,8 +225,10 @@ def test_any_choice_of_rows_after_any_other_goes_on_as_if_alone(form: str, chose
 
 # -- attention --------------------------------------------------------------------------------------------------------
 
+attending = pytest.mark.parametrize("form", [form for form in FORMS if MODELS[form].attends])
 
-@forms
+
+@attending
 @torch.inference_mode()
 def test_attention_sums_to_one_over_what_is_real(form: str) -> None:
     model, (ids, mask), read = tiny(form), source_batch(SOURCES), targets()
@@ -241,7 +246,7 @@ def test_attention_sums_to_one_over_what_is_real(form: str) -> None:
         assert not attention.masked_select(~mask[:, None]).any()
 
 
-@forms
+@attending
 @torch.inference_mode()
 def test_alignments_are_the_places_attended_to_most(form: str) -> None:
     model = tiny(form)

@@ -34,12 +34,16 @@ class Seq2SeqTransformerOptions(TrainSeq2Seq):
 
 @dataclass(frozen=True)
 class Seq2SeqRNNOptions(TrainSeq2Seq):
-    """Recurrent network with attention (Bahdanau et al. 2015, Luong et al. 2015)"""
+    """Recurrent network, with attention (Bahdanau et al. 2015, Luong et al. 2015) or without (Cho et al. 2014)"""
 
     arch: str = architecture("rnn")
     embedding: int = _embedding()
     cell: str = option("lstm", "Recurrent cell.", choices=("lstm", "gru"))
-    attention: str = option("bahdanau", "Attention.", choices=("bahdanau", "luong"))
+    attention: str = option(
+        "bahdanau",
+        "Attention; none: the decoder reads the source as one vector, the last state of the encoder.",
+        choices=("bahdanau", "luong", "none"),
+    )
 
 
 @dataclass(frozen=True)

@@ -144,6 +144,7 @@ class ConvolutionTranslator(nn.Module):
     """See the module's docstring; fulfils `contract.EncoderDecoder`."""
 
     runs_in_16_bits = True  # also on a CPU
+    attends = True
 
     def __init__(self, config: ConvolutionTranslatorConfig) -> None:
         super().__init__()

@@ -59,6 +59,7 @@ class Ensemble:
         contexts = [m.max_context for m in models if m.max_context is not None]
         self.max_context = min(contexts, default=None)
         self.runs_in_16_bits = all(m.runs_in_16_bits for m in models)
+        self.attends = all(m.attends for m in models)
 
     def encode(self, ids: Tensor, mask: Tensor | None = None, capacity: int | None = None) -> EnsembleState:
         """See `contract.EncoderDecoder`."""

@@ -1,13 +1,16 @@
-"""A recurrent encoder-decoder with attention.
+"""A recurrent encoder-decoder, with attention or without.
 
 Bahdanau, Cho & Bengio 2015 (arXiv:1409.0473): the last hidden state asks, and the context is fed to the cell; words come
 from a projection of hidden state, context and last word. Luong, Pham & Manning 2015 (arXiv:1508.04025): the new hidden
 state asks (general score), words come from tanh(W [context; hidden]), which input feeding gives to the next step.
+Without attention (Cho et al. 2014, arXiv:1406.1078; Sutskever et al. 2014, arXiv:1409.3215, whose decoder reads it at the
+start only): the context of all steps is one vector, the last hidden state of the encoder in each direction; words come from
+hidden state, context and last word, as in Bahdanau's model, whose baseline this is.
 Departures: the output matrix is tied to the target embedding (Press & Wolf 2017), and the last projection has its
 size; its non-linearity is tanh, not maxout; the decoder starts from tanh of a linear map of the mean of the encoder's
-outputs, cells included; with several decoder layers the top one asks; dropout on non-recurrent connections alone
-(Zaremba et al. 2014). The encoder's second direction reads rows reversed each within its length, instead of packed ones:
-PyTorch's kernel for these needs five times as long to train on a CPU.
+outputs (without attention, of its last states), cells included; with several decoder layers the top one asks; dropout on
+non-recurrent connections alone (Zaremba et al. 2014). The encoder's second direction reads rows reversed each within its
+length, instead of packed ones: PyTorch's kernel for these needs five times as long to train on a CPU.
 Shapes: B sources, R rows of the decoder, S source length, T target length, E embedding, D hidden, C = D or 2 D of the
 encoder's outputs, L decoder layers, V vocabulary.
 """
@@ -28,20 +31,20 @@ from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import Linear
 from nlptools.layers.output import Projection
 from nlptools.layers.recurrent import Cell, CellSteps
-from nlptools.layers.source_attention import AttentionSteps, SourceAttention
+from nlptools.layers.source_attention import AttentionSteps, FixedContext, SourceAttention
 from nlptools.models.translation.vocabularies import Vocabularies, common_sizes
 
 
 @dataclass(frozen=True)
 class RecurrentTranslatorConfig(Vocabularies):
-    """Sizes of a recurrent encoder-decoder with attention (Bahdanau et al. 2015; Luong et al. 2015)."""
+    """Sizes of a recurrent encoder-decoder (Bahdanau et al. 2015; Luong et al. 2015; without attention Cho et al. 2014)."""
 
     hidden_size: int
     embedding_size: int
     encoder_layers: int = 1
     decoder_layers: int = 1
     cell: str = "lstm"  # or gru
-    attention: str = "bahdanau"  # or luong
+    attention: str = "bahdanau"  # or luong, none
     input_feeding: bool = True  # Luong's: the attentional hidden state is part of the next input
     bidirectional: bool = True
 
@@ -50,8 +53,8 @@ class RecurrentTranslatorConfig(Vocabularies):
         check_sizes(self, encoder_layers=64, decoder_layers=64)
         if self.cell not in ("lstm", "gru"):
             raise BundleError(f"cell is {self.cell!r}, expected lstm or gru")
-        if self.attention not in ("bahdanau", "luong"):
-            raise BundleError(f"attention is {self.attention!r}, expected bahdanau or luong")
+        if self.attention not in ("bahdanau", "luong", "none"):
+            raise BundleError(f"attention is {self.attention!r}, expected bahdanau, luong or none")
 
     @classmethod
     def from_options(cls, options: Seq2SeqRNNOptions, **tokens: Any) -> RecurrentTranslatorConfig:
@@ -71,10 +74,10 @@ class RecurrentTranslatorConfig(Vocabularies):
 
 
 class RecurrentMemory(NamedTuple):
-    """The source as the decoder attends to it."""
+    """The source as the decoder reads it; without attention S = 1."""
 
-    outputs: Tensor  # (B, S, C) of the encoder
-    keys: Tensor  # (B, S, D) their projections for attention
+    outputs: Tensor  # (B, S, C) of the encoder; without attention (B, 1, C), its last states
+    keys: Tensor  # (B, S, D) their projections for attention; (B, 1, 0)
     mask: Tensor | None  # (B, S), True = real; None: all are
 
 
@@ -118,8 +121,9 @@ class RecurrentTranslator(nn.Module):
         self.start_token = config.pad
         E, D, L = config.embedding_size, config.hidden_size, config.decoder_layers
         C = D * (1 + config.bidirectional)
-        self.additive = config.attention == "bahdanau"
-        self.feeds = config.input_feeding and not self.additive
+        self.attends = config.attention != "none"
+        luong = config.attention == "luong"
+        self.feeds = config.input_feeding and luong
         self.target_embedding = nn.Embedding(config.target_vocab_size, E, padding_idx=config.pad)
         self.source_embedding = None
         if not config.share_embeddings:
@@ -127,13 +131,13 @@ class RecurrentTranslator(nn.Module):
         self.output = Projection(self.target_embedding, config.num_classes)
         self.dropout = Dropout(config.dropout)
         self.encoder = RecurrentEncoder(config)
-        self.attention = SourceAttention(config.attention, D, C)
+        self.attention = SourceAttention(config.attention, D, C) if self.attends else None
         self.bridge = Linear(C, L * D * (2 if config.cell == "lstm" else 1))
         self.embedded = Linear(E, (4 if config.cell == "lstm" else 3) * D)
-        fed = C if self.additive else D * self.feeds
+        fed = D * self.feeds if luong else C
         self.cells = nn.ModuleList(Cell(config.cell, D if i else fed, D, bias=i > 0) for i in range(L))
-        self.combined = None if self.additive else Linear(C + D, D)
-        self.readout = Linear(D + C + E if self.additive else D, E)
+        self.combined = Linear(C + D, D) if luong else None
+        self.readout = Linear(D if luong else D + C + E, E)
 
     @torch.no_grad()
     def initialize(self) -> None:
@@ -166,17 +170,17 @@ class RecurrentTranslator(nn.Module):
         config = self.config
         embedding = self.source_embedding or self.target_embedding
         outputs = self.encoder(self.dropout(embedding(ids)), mask)
-        if mask is None:
-            mean = outputs.mean(1)
+        if self.attention is None:
+            summary = self.encoder.last(outputs, mask)
+            memory = RecurrentMemory(summary[:, None], outputs.new_empty(len(ids), 1, 0), None)
         else:
-            mean = (outputs * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
-        states = self.bridge(mean).tanh().view(len(ids), -1, config.decoder_layers, config.hidden_size)
+            summary = outputs.mean(1) if mask is None else outputs.sum(1) / mask.sum(1, keepdim=True)
+            memory = RecurrentMemory(outputs, self.attention.keys(outputs), mask)
+        states = self.bridge(summary).tanh().view(len(ids), -1, config.decoder_layers, config.hidden_size)
         states = states.permute(1, 2, 0, 3)  # (hidden and cell, L, B, D)
         cell = states[1] if config.cell == "lstm" else outputs.new_empty(*states.shape[1:3], 0)
         feed = outputs.new_zeros(len(ids), config.hidden_size * self.feeds)
-        return RecurrentTranslatorState(
-            RecurrentMemory(outputs, self.attention.keys(outputs), mask), states[0], cell, feed
-        )
+        return RecurrentTranslatorState(memory, states[0], cell, feed)
 
     def forward(self, ids: Tensor, state: RecurrentTranslatorState) -> tuple[Tensor, RecurrentTranslatorState]:
         """See `contract.EncoderDecoder`; the hidden that is returned has the embedding's size."""
@@ -185,9 +189,9 @@ class RecurrentTranslator(nn.Module):
         if config.pad < config.num_classes:  # a padding that is a word of the output has a row that moves
             x = x * (ids != config.pad)[..., None]
         x = self.dropout(x)
-        attend = AttentionSteps(self.attention, *state.source)
+        bases, attend = self._bases(x, state.source, len(ids))
         loop = _Loop(self, attend, state)
-        for base in self.embedded(x.transpose(0, 1)).unbind(0):
+        for base in bases.unbind(0):
             loop.step(base)
         tops = torch.stack(loop.tops, 1)  # (R, T, D)
         if loop.contexts:
@@ -202,8 +206,16 @@ class RecurrentTranslator(nn.Module):
             loop.feed,
             state.width,
             state.keeps_attention,
-            weights.detach().float() if state.keeps_attention else None,
+            weights.detach().float() if state.keeps_attention and self.attends else None,
         )
+
+    def _bases(self, x: Tensor, source: RecurrentMemory, rows: int) -> tuple[Tensor, AttentionSteps | FixedContext]:
+        """Embeddings (R, T, E) -> what the gates are computed from besides the loop's states (T, R, G); the contexts."""
+        bases = self.embedded(x.transpose(0, 1))
+        if self.attention is not None:
+            return bases, AttentionSteps(self.attention, *source)
+        fixed = FixedContext(source.outputs[:, 0])
+        return bases + self.cells[0].fed(fixed.of(rows)), fixed  # type: ignore[operator]
 
     def _read(self, x: Tensor, tops: Tensor, contexts: Tensor, attentional: Tensor | None) -> Tensor:
         """Embeddings, hidden states, contexts, perhaps Luong's attentional states, all (R, T, ...) -> (R, T, E)."""
@@ -243,6 +255,13 @@ class RecurrentEncoder(nn.Module):
             x = out
         return x if mask is None else x * mask[..., None]
 
+    def last(self, outputs: Tensor, mask: Tensor | None) -> Tensor:
+        """The outputs (B, S, C) of `forward` -> the last hidden state of each direction (B, C)."""
+        D = outputs.shape[-1] // (1 + bool(self.backwards))
+        rows = torch.arange(len(outputs), device=outputs.device)
+        end = -1 if mask is None else mask.sum(1) - 1
+        return torch.cat([outputs[rows, end, :D], outputs[:, 0, D:]], -1)
+
 
 def _arrange(x: Tensor, places: Tensor) -> Tensor:
     """x (B, S, D) in the order of `places` (B or 1, S), which is its own inverse."""
@@ -252,9 +271,12 @@ def _arrange(x: Tensor, places: Tensor) -> Tensor:
 class _Loop:
     """The decoder's way through the target, one position at a time."""
 
-    def __init__(self, model: RecurrentTranslator, attend: AttentionSteps, state: RecurrentTranslatorState) -> None:
+    def __init__(
+        self, model: RecurrentTranslator, attend: AttentionSteps | FixedContext, state: RecurrentTranslatorState
+    ) -> None:
         self.attend = attend
-        self.additive, self.feeding = model.additive, model.feeds
+        self.asks_first = model.attends and model.combined is None  # Bahdanau's
+        self.feeding = model.feeds
         self.dropout = model.dropout
         self.cells = [CellSteps(cell) for cell in model.cells]  # type: ignore[arg-type]
         self.combined = model.combined if self.feeding else None
@@ -267,7 +289,7 @@ class _Loop:
     def step(self, base: Tensor) -> None:
         """One position. `base` (R, G): the contribution of the embedding to the gates."""
         x = None
-        if self.additive:
+        if self.asks_first:
             x = self._look(self.hidden[-1])
         elif self.feeding:
             x = self.feed

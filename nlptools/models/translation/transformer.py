@@ -108,7 +108,7 @@ class TransformerState:
 class Transformer(nn.Module):
     """See the module's docstring; fulfils `contract.EncoderDecoder`."""
 
-    runs_in_16_bits = True
+    runs_in_16_bits = attends = True
     max_context = None
 
     def __init__(self, config: TransformerConfig) -> None:

@@ -19,6 +19,8 @@ FORMS = [
     {"cell": "gru", "attention": "luong", "encoder_layers": 2},
     {"cell": "lstm", "attention": "luong", "input_feeding": False, "bidirectional": False},
     {"cell": "gru", "attention": "luong", "input_feeding": False, "decoder_layers": 2},
+    {"cell": "lstm", "attention": "none", "encoder_layers": 2},
+    {"cell": "gru", "attention": "none", "decoder_layers": 2, "bidirectional": False},
 ]
 forms = pytest.mark.parametrize("form", FORMS, ids=lambda form: "-".join(map(str, form.values())))
 
@@ -118,6 +120,10 @@ def test_attention_sums_to_one_over_what_is_real(form: dict[str, Any]) -> None:
     state.keeps_attention = True
     _, after = model(said, state)
     attention = after.attention
+    assert model.attends == (form["attention"] != "none")
+    if not model.attends:
+        assert attention is None
+        return
     assert attention is not None and attention.shape == (3, 6, 7)
     assert torch.allclose(attention.sum(-1), torch.ones(3, 6))
     assert not attention.masked_select(~mask[:, None]).any()
@@ -125,6 +131,20 @@ def test_attention_sums_to_one_over_what_is_real(form: dict[str, Any]) -> None:
     _, wide = model(targets(4, 1), after.select(rows, 2))
     assert wide.attention is not None and wide.attention.shape == (4, 1, 7)
     assert not wide.attention[2:, :, 2:].any()
+
+
+@torch.inference_mode()
+def test_without_attention_the_decoder_reads_the_last_states_of_both_directions_alone() -> None:
+    model, (ids, mask) = tiny({"attention": "none"}), sources()
+    memory = model.encode(ids, mask).source
+    embedded = nn.utils.rnn.pack_padded_sequence(model.target_embedding(ids), mask.sum(1), batch_first=True)
+    torch_lstm = nn.LSTM(10, 12, batch_first=True, bidirectional=True)
+    weights = model.encoder.forwards[0].state_dict()
+    weights |= {f"{name}_reverse": value for name, value in model.encoder.backwards[0].state_dict().items()}
+    torch_lstm.load_state_dict(weights)
+    _, (last, _) = torch_lstm(embedded)  # (2, B, D)
+    assert memory.outputs.shape == (3, 1, 24) and memory.keys.numel() == 0
+    assert torch.allclose(memory.outputs[:, 0], torch.cat(last.unbind(), -1), atol=1e-6)
 
 
 @forms
@@ -258,5 +278,5 @@ def test_it_can_learn_ten_pairs_by_heart(form: dict[str, Any]) -> None:
     model = tiny(form, hidden_size=32, embedding_size=16)
     model.initialize()
     batch = reversals(10, 6, 7)
-    train(model, [batch] * 60, 0.02)
+    train(model, [batch] * (60 if model.attends else 160), 0.02)
     assert share_right(model, batch[0], batch[2]) == 1.0
