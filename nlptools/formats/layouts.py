@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from nlptools.configs.tasks.table import TASKS
 from nlptools.errors import UsageError
 from nlptools.files.compression import without_suffix
@@ -17,10 +19,16 @@ _SUFFIXES = {  # of each task, tried in order
     "roles": {"": "conllu"},
     "answer": {".json": "squad", ".csv": "csv", **_OBJECTS, "": "table"},
     "choice": {".csv": "csv", ".tsv": "tsv", **_OBJECTS, "": "jsonl"},
-    "coreference": {"conll": "conll", "": "gap"},
+    "coreference": {"conll": "conll", "": "gap"},  # also .gold_conll
     "chains": {"": "conll"},
     **{task: {**_OBJECTS, "": "jsonl"} for task in ("instruct", "reward", "preference")},
 }
+
+
+def task_of_files(task: str, names: Sequence[str], layout: str) -> str:
+    """The task that files are for, by the layout of the first one, if `task` depends on it; else `task`. Raises UsageError."""
+    other, _, instead = (TASKS[task].by_layout if task in TASKS else "").partition(":")
+    return instead if other and layout_of(task, names[0] if names else "-", layout) == other else task
 
 
 def layout_of(task: str, path: str, layout: str = "auto", delimiter: str | None = None) -> str:

@@ -9,7 +9,8 @@
     answer            Question            auto, squad, qamr, TABLES                     questions, qamr
     choice            Choice              auto, csv, jsonl, parquet                     choices
     roles             PredicateSentence   auto, conllu                                  roles
-    coreference       Coreference         auto, gap                                     gap
+    coreference       Coreference         auto, gap; conll: as chains                   gap
+    chains            CoreferenceDocument auto, conll                                   chains
     instruct          Demonstration       auto, jsonl, parquet                          preferences
     reward            Ranking             auto, jsonl, parquet                          preferences
     preference        Ranking, Judgement  auto, jsonl, parquet                          preferences
@@ -26,12 +27,13 @@ from functools import partial
 from nlptools.configs.tasks.table import GLUE
 from nlptools.errors import UsageError
 from nlptools.files import streams
+from nlptools.formats.chains import read_chains
 from nlptools.formats.choices import read_choices
 from nlptools.formats.conll import read_columns
 from nlptools.formats.examples import Example
 from nlptools.formats.gap import read_coreference
 from nlptools.formats.glue import glue_task
-from nlptools.formats.layouts import layout_of
+from nlptools.formats.layouts import layout_of, task_of_files
 from nlptools.formats.preferences import read_demonstrations, read_preferences, read_rankings
 from nlptools.formats.questions import read_questions
 from nlptools.formats.reading_options import Options
@@ -46,6 +48,7 @@ READERS: dict[str, Reader] = {
     "choice": read_choices,
     "roles": read_roles,
     "coreference": read_coreference,
+    "chains": read_chains,
     "instruct": read_demonstrations,
     "reward": read_rankings,
     "preference": read_preferences,
@@ -69,6 +72,7 @@ def read(task: str, names: Sequence[str], options: Options | None = None, errors
         options, task = replace(options, layout=task), glue_task(task).task
     if task not in READERS:
         raise UsageError(f"no such task: {task!r}, expected one of {', '.join(READERS)} or glue/NAME")
+    task = task_of_files(task, names, options.layout)
     if options.delimiter:
         layout_of(task, "", options.layout, options.delimiter)
     return _all(READERS[task], streams.check_inputs(names), options, errors)

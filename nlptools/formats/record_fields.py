@@ -140,6 +140,7 @@ def of_example(example: kinds.Example) -> Record:
     answer              context, question, answer (unanswerable, if the context has none)
     choice              context, answer
     coreference         text, pronoun, name_a, name_b, answer (neither, if it is none of the two names)
+    chains              text, chains (the mentions of each chain, with ` = ` between them, chains with `; `)
     """
     fields, output = _fields(example)
     known = {name: text for name, text in {**fields, OUTPUT: output}.items() if text is not None}
@@ -165,6 +166,8 @@ def _fields(example: kinds.Example) -> Fields:
             return _of_choice(example)
         case kinds.Coreference():
             return _of_coreference(example)
+        case kinds.CoreferenceDocument():
+            return _of_chains(example)
     message = "--task instruct, reward and preference: their examples are prompts already"
     raise UsageError(message, hint="without --task, the keys of JSON lines are fields")
 
@@ -210,3 +213,10 @@ def _of_coreference(example: kinds.Coreference) -> Fields:
     answer = names.get(example.label, "neither")
     fields = {"pronoun": example.pronoun, "name_a": example.name_a, "name_b": example.name_b, "answer": answer}
     return {INPUT: example.text, "text": example.text, **fields}, answer
+
+
+def _of_chains(example: kinds.CoreferenceDocument) -> Fields:
+    (text,), chains = example.texts, example.chains
+    mentions = ([" ".join(example.words[a : b + 1]) for a, b in sorted(chain)] for chain in chains or ())
+    listed = None if chains is None else "; ".join(map(" = ".join, mentions))
+    return {INPUT: text, "text": text, "chains": listed}, listed

@@ -38,18 +38,19 @@ class Predictor:
         backend: Backend,
         settings: Predict | None = None,
         files: Files | None = None,
-        window: int = WINDOW,
+        window: int = 0,
     ) -> None:
-        """`window`: examples that are read and sorted by length together.
+        """`window`: examples that are read and sorted by length together; 0: as the task says.
 
         Raises:
             BundleError: a model without a task.
             UsageError: options of other tasks.
         """
         settings = settings or Predict()
-        self.settings, self.backend, self.window = settings, backend.for_model(loaded.model), window
+        self.settings, self.backend = settings, backend.for_model(loaded.model)
         with reading(loaded.path):
             self.task = tasks.for_prediction(loaded, settings, files or Files())
+            self.window = window or self.task.window
             saved = tasks.saved_setting(loaded.config, "max_length", 0)
             if saved < 0:
                 raise BundleError(f"{display(str(loaded.path))}: config.json: max_length is {saved}")

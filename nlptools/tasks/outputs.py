@@ -16,12 +16,11 @@ from nlptools.batches.pairs import cut_batches
 from nlptools.compute.backend import Backend
 from nlptools.configs.layers import Layers
 from nlptools.layers.packed import EqualLengths
-from nlptools.models.tasks.heads import TaskHeads
+from nlptools.models.tasks.heads import OF_TOKENS, TaskHeads
 from nlptools.tasks.without_pretraining import FAMILIES
 
 LAST = Layers("sum", -1)
 _OF_ROWS = ("sequence", "choice")  # heads of one token per row: the first, or in a GPT the last
-_OF_TOKENS = ("tokens", "spans")  # heads with logits for each token
 OF_SPANS = ("mentions",)  # heads that take token spans: the first target, "spans"
 
 
@@ -91,7 +90,7 @@ def _of_rows(
     hidden = _hidden(model, head, which, features, rows, backend)
     spans = _spans(features, rows, backend) if head in OF_SPANS else ()
     values: np.ndarray = model.task_logits(head, hidden, *spans).float().cpu().numpy()
-    return np.split(values, np.cumsum(features.lengths[rows])[:-1]) if head in _OF_TOKENS else list(values)
+    return np.split(values, np.cumsum(features.lengths[rows])[:-1]) if head in OF_TOKENS else list(values)
 
 
 def _spans(features: Features, rows: np.ndarray, backend: Backend) -> tuple[Tensor]:

@@ -19,6 +19,7 @@ from nlptools.batches.pairs import cut_batches
 from nlptools.batches.spelled_words import MAX_LENGTH
 from nlptools.compute.backend import Backend
 from nlptools.errors import BundleError, display
+from nlptools.models.tasks.heads import OF_TOKENS
 from nlptools.models.tasks.word_reader import CLS, MARKS, PAD, SEP, UNK, WordReader
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.lexicon import Lexicon
@@ -96,7 +97,7 @@ def row_logits(model: WordReader, features: Features, backend: Backend) -> Calla
             known = by_layer(backend.put(padded_features(kept, features, rows, arrays.mask)), model)
         put = backend.put(arrays.ids), backend.put(arrays.mask), backend.put(arrays.types)
         values: np.ndarray = model.logits(*put, spans, known).float().cpu().numpy()
-        if model.head in ("tokens", "spans"):
+        if model.head in OF_TOKENS:
             return [row[real] for row, real in zip(values, arrays.mask, strict=True)]
         return list(values)
 

@@ -28,6 +28,7 @@ from nlptools.configs.tasks.table import GLUE, TASKS, check_options
 from nlptools.errors import BundleError, UsageError, display, shorten, shown
 from nlptools.files.json_fields import built, child
 from nlptools.formats.glue import glue_task
+from nlptools.formats.layouts import task_of_files
 from nlptools.formats.readers import read
 from nlptools.formats.reading_options import Options
 from nlptools.json_types import JsonObject
@@ -58,6 +59,7 @@ class TaskOf(ABC, Generic[E, P]):
         learns: the fields that `learn` sets.
         tuned: the measures that `config.json` keeps as settings of the task.
         bests: the measures that --best can name.
+        window: how many examples `predict` reads together.
         not_remembered: the input options that a model of the task does not know from its training.
     """
 
@@ -70,6 +72,7 @@ class TaskOf(ABC, Generic[E, P]):
     learns: ClassVar[tuple[str, ...]] = ()
     tuned: ClassVar[tuple[str, ...]] = ()
     bests: ClassVar[tuple[str, ...]] = ("loss", "accuracy", "f1")
+    window: ClassVar[int] = 8192
     not_remembered: ClassVar[tuple[str, ...]] = ("layout", "delimiter", "header", "text_column", "comments")
 
     @classmethod
@@ -216,9 +219,9 @@ class TaskOf(ABC, Generic[E, P]):
 Task = TaskOf[Any, Any]  # of any examples
 
 
-def for_training(settings: Finetune, files: Files) -> Task:
-    """The task to train. Raises UsageError."""
-    name, glue = settings.task, settings.task.startswith(GLUE)
+def for_training(settings: Finetune, files: Files, names: Sequence[str] = ()) -> Task:
+    """The task to train on the files `names`. Raises UsageError."""
+    name, glue = task_of_files(settings.task, names, files.layout), settings.task.startswith(GLUE)
     name = glue_task(name.removeprefix(GLUE)).task if glue else name
     task: Task = _class(name).from_options(settings, files)
     return task

@@ -54,6 +54,18 @@ class LabelFiles(TableFiles):
 
 
 @dataclass(frozen=True)
+class ChainFiles(ExampleFiles):
+    """Input options"""
+
+    layout: str = redefined(
+        ExampleFiles, "layout", "auto", "Layout of the files: conll (CoNLL-2012's columns), whatever their names."
+    )
+    text_column: tuple[str, ...] = redefined(
+        TableFiles, "text_column", (), "Column of the words, by number from 1. Default: 4."
+    )
+
+
+@dataclass(frozen=True)
 class TagFiles(ExampleFiles):
     """Input options"""
 

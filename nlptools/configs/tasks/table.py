@@ -28,6 +28,7 @@ class TaskEntry:
             that need a pretrained model.
         words: "module:Class" in this package: the options of --scratch.
         trainer: "module:function" that `finetune` hands a task without a head over to.
+        by_layout: "layout:task", the task that files of this layout are for instead; "": none.
     """
 
     options: str
@@ -39,6 +40,7 @@ class TaskEntry:
     scratch: str = ""
     words: str = ""
     trainer: str = ""
+    by_layout: str = ""
 
 
 _TEXTS = "nlptools.tasks.classify.task:Classification"
@@ -111,8 +113,16 @@ TASKS = {
         "files:TableFiles",
         "nlptools.tasks.coreference.task:PronounResolution",
         "mentions",
-        ("gap",),
+        ("gap", "conll"),
         ("submission",),
+        by_layout="conll:chains",
+    ),
+    "chains": TaskEntry(
+        "coreference:ChainOptions",
+        "files:ChainFiles",
+        "nlptools.tasks.coreference.chains:CoreferenceChains",
+        "chains",
+        ("conll",),
     ),
     "reward": TaskEntry(
         "reward:RewardOptions",
@@ -174,10 +184,10 @@ def check_options(task: str, settings: Any) -> None:
     """Raise UsageError for an option in the dataclass `settings` that `task` lacks and another task has."""
     own, known = _names(task_entry(task)), {name: _names(entry) for name, entry in TASKS.items()}
     some = set().union(*known.values())
-    for field in fields(settings):
-        if field.name in some and field.name not in own and getattr(settings, field.name) != field.default:
-            having = ", ".join(name for name, names in known.items() if field.name in names)
-            raise UsageError(f"{flag_of(field)} applies to --task {having} only")
+    for each in fields(settings):
+        if each.name in some and each.name not in own and getattr(settings, each.name) != each.default:
+            having = ", ".join(name for name, names in known.items() if each.name in names)
+            raise UsageError(f"{flag_of(each)} applies to --task {having} only")
 
 
 def refuse_other_options(settings: Any, task: str, known: Iterable[str]) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from nlptools.errors import BundleError, shorten
 from nlptools.json_types import JsonObject
+from nlptools.layers.chains import LAYERS as CHAIN_LAYERS
 from nlptools.layers.output import ROWS
 from nlptools.models.tasks.heads import BESIDE_HEADS, TASK_HEADS
 
@@ -31,6 +32,7 @@ OUR_HEADS = {  # unknown to transformers, which leaves them out when it opens th
     "yes_no": "nlptools.yes_no",
     "mentions.dense": "nlptools.mentions.dense",
     "mentions.output": "nlptools.mentions.output",
+    **{name: f"nlptools.{name}" for name in ("chains", *(f"chains.{layer}" for layer in CHAIN_LAYERS))},
     "layer_mix": "nlptools.layer_mix",
     "layer_concat": "nlptools.layer_concat",
 }

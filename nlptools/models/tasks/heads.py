@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from nlptools.configs.layers import Layers
 from nlptools.errors import UsageError
+from nlptools.layers.chains import ChainHead
 from nlptools.layers.crf import Crf
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.heads import LayerMix, MentionHead, SequenceHead
@@ -22,7 +23,8 @@ from nlptools.layers.packed import EqualLengths
 from nlptools.layers.pooling import choose
 from nlptools.models.contract import Hidden, Layered
 
-TASK_HEADS = ("sequence", "tokens", "spans", "choice", "yes_no", "mentions")
+TASK_HEADS = ("sequence", "tokens", "spans", "choice", "yes_no", "mentions", "chains")
+OF_TOKENS = ("tokens", "spans", "chains")  # heads with logits for each token
 LAYER_HEADS = ("layer_mix", "layer_concat")  # learned combinations of several layers into the one that they see
 BESIDE_HEADS = ("crf", *LAYER_HEADS)
 
@@ -38,6 +40,7 @@ class TaskHeads(nn.Module):
         choice: how well a sequence fits, to be compared with others; or None.
         yes_no: in addition to "spans", whether the answer is a span, yes or no, of the token that stands for no answer; or None.
         mentions: which name a pronoun means, of the vectors of all three; or None.
+        chains: what the spans of a document are compared by, of each token; or None.
         crf: scores of successive labels, in addition to "tokens"; or None.
         layer_mix: the heads see a weighted sum of all layers; or None.
         layer_concat: they see a linear map of several layers side by side; or None.
@@ -73,6 +76,7 @@ class TaskHeads(nn.Module):
         self.crf = Crf(K) if "crf" in heads else None
         self.yes_no = Linear(D, 3) if "yes_no" in heads else None
         self.mentions = MentionHead(D, activation, dropout) if "mentions" in heads else None
+        self.chains = ChainHead(D, dropout) if "chains" in heads else None
         self.layer_mix = LayerMix(self.config.num_hidden_layers + 1) if "layer_mix" in heads else None
         self.layer_concat = Linear(self.concatenated * D, D, bias=False) if "layer_concat" in heads else None
         self.dropout = Dropout(dropout)
@@ -144,7 +148,7 @@ class TaskHeads(nn.Module):
         """(B, T, D) last hidden states -> the output of one of TASK_HEADS, which the model has to have.
 
         "sequence": (B, K); "choice": (B,), both of the first position, where the token has to be that stands for its row;
-        "tokens": (B, T, K); "spans": (B, T, 2), begin and end,
+        "tokens": (B, T, K); "chains": (B, T, 4 F), see `layers.chains`; "spans": (B, T, 2), begin and end,
         or (B, T, 5) with a head "yes_no", three scores that count at the token for no answer; "mentions": (B, 3) with `spans`
         (B, 3, 2), the first and last position of each in its row, or in (N, D) hidden states of all rows end to end.
         """
@@ -156,6 +160,9 @@ class TaskHeads(nn.Module):
             out = self.spans(hidden)
             if self.yes_no is not None:
                 out = torch.cat([out, self.yes_no(hidden)], -1)
+        elif head == "chains":
+            assert self.chains is not None
+            out = self.chains(self.dropout(hidden))
         elif head == "mentions":
             assert self.mentions is not None and spans is not None
             if hidden.dim() == 3:

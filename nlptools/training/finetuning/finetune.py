@@ -74,8 +74,8 @@ def finetune(
         more: dict[str, Any] = {"encoding_errors": encoding_errors, "invocation": invocation}
         trained: Trained = trainer(inputs, settings, run, compute, files or Files(), **more)
         return trained
-    task = tasks.for_training(settings, files or Files())
     names = streams.check_inputs(inputs, run.held_out)
+    task = tasks.for_training(settings, files or Files(), names)
     reader = _reader(settings, scratch, encoding_errors)
     text = TaskExamples(task, tuple(names), run.valid, encoding_errors)
     criteria: list[Criterion] = []  # may depend on the training data
