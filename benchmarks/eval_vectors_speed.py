@@ -3,87 +3,68 @@
     python benchmarks/eval_vectors_speed.py [--words 30000] [--dimensions 100] [--questions 2000] [--method add]
         [--vectors FILE] [--rounds 3] [--threads N]
 
-The questions are those of word2vec's questions-words.txt where NLPTOOLS_DATA names a folder that has it in `analogies/`,
-else made up: 900 words in 14 sections. gensim is asked `--questions` of them, spread over the file, because it takes
-milliseconds for each (0: all). The vectors are random, or those of FILE. Both sides have the vectors in memory and read
-the questions from a file; with 3CosMul, which gensim's evaluation does not have, it still answers by 3CosAdd.
-Prints questions per second.
+The questions are those of word2vec's questions-words.txt where NLPTOOLS_DATA names a folder that has it in `analogies/`, else
+made up: 900 words in 14 sections. gensim is asked `--questions` of them, spread over the file, because it takes milliseconds
+for each. The vectors are random, or those of FILE. Both sides have the vectors in memory and read the questions from a file;
+with 3CosMul, which gensim's evaluation does not have, it still answers by 3CosAdd.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
-import tempfile
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-import side_by_side
+import numpy as np
+from side_by_side import bench, found, read, write
+
+from nlptools.configs.eval_vectors import EvalVectors
+from nlptools.vectors import evaluation
+from nlptools.vectors.files import formats
+from nlptools.vectors.table import Vectors
 
 
 def main() -> None:
-    """Measure and report."""
-    options = side_by_side.options(
-        __doc__, words=30_000, dimensions=100, questions=2000, method="add", vectors=str, rounds=3, threads=1
-    )
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[name] = str(options.threads)  # before numpy is imported
-    compare(options)
-
-
-def compare(options: argparse.Namespace) -> None:
-    """Both sides on the same vectors and questions."""
-    import gensim
-    import numpy
-
-    from nlptools.configs.eval_vectors import EvalVectors
-    from nlptools.vectors import evaluation
-    from nlptools.vectors.files import formats
-    from nlptools.vectors.table import Vectors
-
-    lines = questions()
-    if options.vectors:
-        loaded = formats.load(options.vectors)
-        words, rows = loaded.words[: options.words], loaded.rows.read(0, options.words)
-    else:
-        words, rows = made_up(lines, options.words, options.dimensions)
-    ours_table, theirs_table = Vectors(words, rows), gensim.models.KeyedVectors(rows.shape[1])
-    theirs_table.add_vectors(words, rows)
-    with tempfile.TemporaryDirectory() as directory:
-        whole, some = Path(directory, "whole.txt"), Path(directory, "some.txt")
-        whole.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with bench(__doc__, words=30_000, dimensions=100, questions=2000, method="add", vectors=str, threads=1) as run:
+        chosen, lines = run.options, questions()
+        if chosen.vectors:
+            loaded = formats.load(chosen.vectors)
+            words, rows = loaded.words[: chosen.words], loaded.rows.read(0, chosen.words)
+        else:
+            words, rows = made_up(lines, chosen.words, chosen.dimensions)
         count = sum(line[0] != ":" for line in lines)
-        step = max(1, count // options.questions) if options.questions else 1
+        step = max(1, count // chosen.questions)
         fewer = [line for i, line in enumerate(lines) if line[0] == ":" or i % step == 0]
-        some.write_text("\n".join(fewer) + "\n", encoding="utf-8")
-        asked = sum(line[0] != ":" for line in fewer)
+        whole, some = write(run.folder / "whole.txt", lines), write(run.folder / "some.txt", fewer)
+        asked, table = sum(line[0] != ":" for line in fewer), Vectors(words, rows)
 
-        def ours(path: Path = whole) -> object:
-            settings = EvalVectors(analogies=(str(path),), restrict=options.words, method=options.method)
-            return evaluation.evaluate(ours_table, settings)[-1].correct
+        def theirs() -> tuple[int, int]:
+            from gensim.models import KeyedVectors
 
-        def theirs() -> object:
-            return len(theirs_table.evaluate_word_analogies(str(some), restrict_vocab=options.words)[1][-1]["correct"])
+            vectors = KeyedVectors(rows.shape[1])
+            vectors.add_vectors(words, rows)
+            return asked, len(vectors.evaluate_word_analogies(str(some), restrict_vocab=chosen.words)[1][-1]["correct"])
 
-        print(
-            side_by_side.machine()
-            + f"; gensim {gensim.__version__}, numpy {numpy.__version__}, {options.threads} threads"
-        )
-        print(f"solved of the same {asked:,} questions: gensim {theirs()}, nlptools {ours(some)} ({options.method})")
-        sides = {
-            f"gensim, {asked:,} questions": lambda: asked / side_by_side.seconds(theirs),
-            f"nlptools, the same {asked:,}": lambda: asked / side_by_side.seconds(lambda: ours(some)),
-        }
+        def ours(path: Any, number: int) -> tuple[int, int]:
+            settings = EvalVectors(analogies=(str(path),), restrict=chosen.words, method=chosen.method)
+            return number, evaluation.evaluate(table, settings)[-1].correct
+
         title = f"analogies, {len(words):,} words x {rows.shape[1]}"
-        side_by_side.compare(title, "questions per second", sides, options.rounds)
-        every: dict[str, side_by_side.Measure] = {"nlptools": lambda: count / side_by_side.seconds(ours)}
-        side_by_side.compare(f"{title}: all {count:,} questions", "questions per second", every, options.rounds)
+        sides = {f"gensim, {asked:,} questions": theirs, f"nlptools, the same {asked:,}": lambda: ours(some, asked)}
+        run.compare(title, "questions per second", sides, check=solved)
+        every = {"nlptools": lambda: ours(whole, count)}
+        run.compare(f"{title}: all {count:,} questions", "questions per second", every)
+
+
+def solved(results: Mapping[str, int]) -> str:
+    """How many questions each solves."""
+    theirs, ours = results.values()
+    return (
+        f"both solve the same {ours:,} questions" if theirs == ours else f"gensim solves {theirs:,}, nlptools {ours:,}"
+    )
 
 
 def made_up(lines: list[str], count: int, dimensions: int) -> tuple[list[str], Any]:
     """Random vectors in which the second word of a pair is the first, moved by the relation of its section, and noise."""
-    import numpy as np
-
     rng = np.random.default_rng(0)
     relation = rng.standard_normal(dimensions)
     rows: dict[str, Any] = {}
@@ -103,10 +84,9 @@ def made_up(lines: list[str], count: int, dimensions: int) -> tuple[list[str], A
 
 def questions() -> list[str]:
     """The lines of a file of analogies."""
-
-    path = side_by_side.found("analogies", "questions-words.txt")
+    path = found("analogies", "questions-words.txt")
     if path is not None:
-        return path.read_text(encoding="utf-8").strip().split("\n")
+        return read(path)
     lines = []
     for section in range(14):
         lines.append(f": section {section}")

@@ -1,227 +1,213 @@
-"""Text generation: speed compared with transformers.
+"""Text generation and scoring: speed compared with transformers.
 
-    python benchmarks/generation_speed.py [--rounds N] [--single N] [--mixed N] [--alone 0] [--batches 0] [--layers N]
+    python benchmarks/generation_speed.py [--jobs batch,single,mixed,ragged,alone,llama,score] [--layers N] [--new N]
+        [--rounds N]
 
-GPT-2 124M shape with random weights, 32 prompts of 16 tokens, 64 new tokens each: both in batches of 32, and the prompts one
-after the other as a naive pipe would run transformers, compared with ours, which reads what the pipe has delivered and decodes it
-together. Tokens are compared in fp32: they must be the same. Then prompts of 8 to 128 tokens, of which a pipe delivers 64 at
-once: transformers pads all of them on the left; and with answers of 8 to 64 tokens, ours fills the places of those that have
-ended. Last, one prompt of 32 tokens and 128 new ones, as in a chat, ours also with weights in 8 bits.
+Random weights, greedy choices, tokens compared in fp32. Jobs:
+
+    batch, llama     32 prompts of 16 tokens, 64 new ones each, in one batch; GPT-2 124M shape, SmolLM 135M shape
+    single           transformers gets the prompts one after the other, as a naive pipe would run it; ours decodes together what
+                     the pipe has delivered
+    mixed            64 prompts of 8 to 128 tokens, which transformers pads on the left
+    ragged           the same with answers of 8 to 64 tokens: ours fills the places of those that have ended
+    alone            one prompt of 32 tokens and 128 new ones, as in a chat; ours also with weights in 8 bits
+    score            log-probabilities of 2,000 lines of 5 to 60 tokens, SmolLM 135M shape, in batches of 32 of like length
 """
 
 from __future__ import annotations
 
-import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import side_by_side
-import torch
+import samples
+from side_by_side import Job, bench, by_precision, device, precisions, separate
 
-PROMPTS, LENGTH, NEW = 32, 16, 64
-ALONE_LENGTH, ALONE_NEW = 32, 128  # of the prompt that is decoded alone
-
-
-def prompts() -> np.ndarray:
-    """(32, 16) token ids."""
-    return np.random.default_rng(0).integers(0, 50256, (PROMPTS, LENGTH))
+BATCH = 32  # lines to score
 
 
-def lone_prompt() -> np.ndarray:
-    """(1, 32) token ids."""
-    return np.random.default_rng(2).integers(0, 50256, (1, ALONE_LENGTH))
+class Work(NamedTuple):
+    """The prompts of a job, and how many new tokens each gets."""
+
+    prompts: list[list[int]]
+    new: list[int]
+    together: int  # prompts that transformers gets at a time
 
 
-def transformers_side(
-    directory: str, dtype: torch.dtype, batch: int, given: np.ndarray, new: int = NEW, name: str = ""
-) -> Callable[[], float]:
-    """New tokens per second of `GPT2LMHeadModel.generate` over the prompts `given` (N, T), `batch` at a time."""
-    from transformers import GPT2LMHeadModel
+_MIXED, _RAGGED = (np.random.default_rng(seed).integers(8, most, 64) for seed, most in ((1, 129), (2, 65)))
+# lengths of the prompts; of the answers, of which --new is the longest usual one; prompts together; title
+JOBS = {
+    "batch": ([16] * 32, [64] * 32, 32, "32 prompts of 16, 64 new tokens, batches of 32"),
+    "single": ([16] * 32, [64] * 32, 1, "32 prompts of 16, 64 new tokens, transformers one prompt at a time"),
+    "mixed": (_MIXED, [64] * 64, 64, "64 prompts of 8 to 128, 64 new tokens"),
+    "ragged": (_MIXED, _RAGGED, 64, "64 prompts of 8 to 128, 8 to 64 new tokens"),
+    "alone": ([32], [128], 1, "one prompt of 32, 128 new tokens"),
+    "llama": ([16] * 32, [64] * 32, 32, "prompts of 16, 64 new tokens"),
+    "score": ((), (), 32, ""),
+}
 
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    model: Any = GPT2LMHeadModel.from_pretrained(directory, dtype=dtype).eval().to(device)
+
+def work(name: str, vocab: int, new: int) -> Work:
+    """The work of a job."""
+    rng = np.random.default_rng(0)
+    lengths, answers, together, _ = JOBS[name]
+    prompts = [rng.integers(3, vocab, length).tolist() for length in lengths]
+    return Work(prompts, [max(1, int(n) * new // 64) for n in answers], together)
+
+
+def main() -> None:
+    with bench(__doc__, jobs=JOBS, layers=0, hidden=0, lines=2000, vocab=49152, new=64) as run:
+        chosen = run.options
+        gpt2, llama = run.folder / "gpt2", run.folder / "llama"
+        small = f"GPT-2 of {chosen.layers} layers" if chosen.layers else "GPT-2 124M shape"
+        large = f"LLaMA of {chosen.layers or 30} layers, {chosen.hidden or 576} wide (SmolLM 135M: 30)"
+        if {*chosen.jobs} - {"llama", "score"}:
+            samples.gpt2(gpt2, chosen.layers or 12, chosen.hidden or 768, vocab=chosen.vocab)
+        if {*chosen.jobs} & {"llama", "score"}:
+            samples.llama(llama, chosen.layers or 30, chosen.hidden or 576, chosen.vocab)
+        for name in chosen.jobs:
+            if name == "score":
+                sides = by_precision(
+                    {"transformers": their_scores, "nlptools": our_scores}, llama, chosen.lines, chosen.vocab
+                )
+                run.compare(f"scoring, {large}, {chosen.lines:,} lines", "lines/s", sides, check=sums)
+                continue
+            folder, shape, job = llama if name == "llama" else gpt2, large if name == "llama" else small, JOBS[name][-1]
+            given = work(name, chosen.vocab, chosen.new)
+            sides = by_precision({"transformers": theirs, "nlptools": ours}, folder, given)
+            if name == "alone":
+                sides["nlptools, int8"] = separate(ours, folder, given, "int8")
+            if name == "single" and "bf16" in precisions():
+                del sides["transformers, fp32"]
+            check = None if name in ("single", "ragged") else same
+            run.compare(f"greedy generation, {shape}, {job}", "new tokens/s", sides, check=check)
+
+
+def same(results: Mapping[str, Any]) -> str:
+    """How many prompts have the same tokens."""
+    pairs = zip(results["transformers, fp32"], results["nlptools, fp32"], strict=True)
+    return f"the same tokens in fp32 for {np.mean([a == b for a, b in pairs]):.0%} of the prompts"
+
+
+def sums(results: Mapping[str, Any]) -> str:
+    """The sums of the log-probabilities."""
+    a, b = results["transformers, fp32"], results["nlptools, fp32"]
+    return f"log-probabilities in fp32 differ by {abs(a - b) / abs(a):.0e} of their sum"
+
+
+def their_model(folder: Path, precision: str) -> Any:
+    """A model of transformers."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
+    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval().to(device())
     model.generation_config.eos_token_id = None
-
-    def once() -> float:
-        begin = time.perf_counter()
-        parts = []
-        for part in torch.from_numpy(given).to(device).split(batch):
-            out = model.generate(
-                part, attention_mask=torch.ones_like(part), max_new_tokens=new, do_sample=False, pad_token_id=0
-            )
-            parts.append(out[:, given.shape[1] :].cpu())
-        np.save(f"{directory}/{name}transformers-{dtype}.npy", torch.cat(parts).numpy())
-        return len(given) * new / (time.perf_counter() - begin)
-
-    return once
+    return model
 
 
-def our_model(directory: str, precision: str) -> tuple[Any, Any]:
-    """The model in the directory, and the backend that it computes on."""
+def our_model(folder: Path, precision: str) -> tuple[Any, Any]:
+    """A model, and the backend that it computes on."""
     from nlptools import bundle
     from nlptools.compute.backend import Backend
     from nlptools.configs import Compute
     from nlptools.files import artifacts
     from nlptools.layers.quantized import quantize
 
-    int8 = precision == "int8"
-    backend = Backend.detect(Compute(precision="auto" if int8 else precision))
-    path = Path(directory)
-    _, loaded = bundle.load_model(path, artifacts.read_json(path / "config.json"))
+    backend = Backend.detect(Compute(precision="auto" if precision == "int8" else precision))
+    _, loaded = bundle.load_model(folder, artifacts.read_json(folder / "config.json"))
     model = backend.for_inference(loaded)
-    if int8:
+    if precision == "int8":
         quantize(model)
     return model, backend
 
 
-def our_side(directory: str, precision: str, given: np.ndarray, new: int = NEW, name: str = "") -> Callable[[], float]:
-    """New tokens per second of our decoding of the prompts `given` (N, T)."""
+def theirs(folder: Path, job: Work, precision: str) -> Job:
+    """New tokens of `generate`, padded on the left; a batch ends when all of its prompts have their tokens."""
+    import torch
+
+    model = their_model(folder, precision)
+
+    def generate() -> tuple[int, list[list[int]]]:
+        out: list[list[int]] = []
+        for start in range(0, len(job.prompts), job.together):
+            part, most = job.prompts[start : start + job.together], max(job.new[start : start + job.together])
+            longest = max(map(len, part))
+            ids = torch.tensor([[0] * (longest - len(row)) + row for row in part], device=device())
+            mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in part], device=device())
+            given = {"attention_mask": mask, "max_new_tokens": most, "do_sample": False, "pad_token_id": 0}
+            out += model.generate(ids, **given)[:, longest:].tolist()
+        return sum(job.new), out
+
+    return generate
+
+
+def ours(folder: Path, job: Work, precision: str) -> Job:
+    """New tokens of our decoding."""
     from nlptools.configs.generation import Generate
     from nlptools.inference.generation import decoding
 
-    model, backend = our_model(directory, precision)
-    settings = Generate(temperature=0, max_new_tokens=new)
+    model, backend = our_model(folder, precision)
+    settings = Generate(temperature=0, max_new_tokens=max(job.new))
+    watch = (lambda row, new: len(new.ids) >= job.new[row]) if len({*job.new}) > 1 else None
 
-    def once() -> float:
-        begin = time.perf_counter()
-        found = decoding.generate(model, given.tolist(), settings, backend, eos=-1)
-        np.save(f"{directory}/{name}nlptools-{precision}.npy", np.array([row[0].ids for row in found]))
-        return len(given) * new / (time.perf_counter() - begin)
+    def generate() -> tuple[int, list[list[int]]]:
+        found = decoding.generate(model, job.prompts, settings, backend, eos=-1, watch=watch)
+        out = [[*row[0].ids] for row in found]
+        return sum(map(len, out)), out
 
-    return once
+    return generate
 
 
-def mixed(count: int) -> tuple[list[list[int]], list[int]]:
-    """Prompts of 8 to 128 tokens, and how many new tokens each is to have, 8 to 64."""
+# -- scoring ------------------------------------------------------------------------------------------------------------
+
+
+def lines(count: int, vocab: int) -> list[np.ndarray]:
+    """The token ids of lines."""
     rng = np.random.default_rng(1)
-    prompts = [rng.integers(0, 50256, length).tolist() for length in rng.integers(8, 129, count)]
-    return prompts, rng.integers(8, NEW + 1, count).tolist()
+    return [rng.integers(3, vocab, n) for n in rng.integers(5, 61, count)]
 
 
-def mixed_transformers(directory: str, dtype: torch.dtype, count: int, ragged: bool) -> Callable[[], float]:
-    """New tokens per second of all mixed prompts in one batch, padded on the left; rows end when all have ended."""
-    from transformers import GPT2LMHeadModel
+def their_scores(folder: Path, count: int, vocab: int, precision: str) -> Job:
+    """Lines scored by transformers, in batches of like length, padded on the right."""
+    import torch
 
-    model: Any = GPT2LMHeadModel.from_pretrained(directory, dtype=dtype).eval()
-    model.generation_config.eos_token_id = None
-    prompts, lengths = mixed(count)
-    longest = max(map(len, prompts))
-    ids = torch.tensor([[0] * (longest - len(prompt)) + prompt for prompt in prompts])
-    mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+    model = their_model(folder, precision)
 
-    def once() -> float:
-        begin = time.perf_counter()
-        out = model.generate(ids, attention_mask=mask, max_new_tokens=NEW, do_sample=False, pad_token_id=0)
-        np.save(f"{directory}/mixed-transformers-{dtype}.npy", out[:, longest:].numpy())
-        return (sum(lengths) if ragged else count * NEW) / (time.perf_counter() - begin)
+    @torch.inference_mode()
+    def score() -> tuple[int, float]:
+        rows, total = sorted(lines(count, vocab), key=len), 0.0
+        for start in range(0, count, BATCH):
+            group = rows[start : start + BATCH]
+            ids = torch.zeros(len(group), 1 + max(map(len, group)), dtype=torch.int64)
+            for row, tokens in zip(ids, group, strict=True):
+                row[1 : 1 + len(tokens)] = torch.from_numpy(tokens)
+            mask = torch.arange(ids.shape[1]) <= torch.tensor([len(tokens) for tokens in group])[:, None]
+            ids, mask = ids.to(device()), mask.to(device())
+            logprobs = model(ids, attention_mask=mask).logits[:, :-1].float().log_softmax(-1)
+            scores = logprobs.gather(2, ids[:, 1:, None]).squeeze(2)
+            total += float(scores[mask[:, 1:]].sum(dtype=torch.float64))
+        return count, total
 
-    return once
-
-
-def mixed_nlptools(directory: str, precision: str, count: int, ragged: bool) -> Callable[[], float]:
-    """New tokens per second of all mixed prompts by our decoding."""
-    from nlptools.configs.generation import Generate
-    from nlptools.inference.generation import decoding
-
-    model, backend = our_model(directory, precision)
-    prompts, lengths = mixed(count)
-    settings = Generate(temperature=0, max_new_tokens=NEW)
-
-    def once() -> float:
-        begin = time.perf_counter()
-        watch = (lambda row, new: len(new.ids) >= lengths[row]) if ragged else None
-        out = decoding.generate(model, prompts, settings, backend, eos=-1, watch=watch)
-        took = time.perf_counter() - begin
-        if not ragged:
-            np.save(f"{directory}/mixed-nlptools-{precision}.npy", np.array([row[0].ids for row in out]))
-        return sum(len(row[0].ids) for row in out) / took
-
-    return once
+    return score
 
 
-def make_model(directory: str, layers: int) -> None:
-    """A GPT-2 directory with random weights, wide enough apart that greedy choices have no ties."""
-    from transformers import GPT2Config, GPT2LMHeadModel
+def our_scores(folder: Path, count: int, vocab: int, precision: str) -> Job:
+    """Lines scored by ours."""
+    import torch
 
-    torch.manual_seed(0)
-    GPT2LMHeadModel(GPT2Config(initializer_range=0.05, n_layer=layers)).save_pretrained(directory)
+    from nlptools.inference import scoring
 
+    model, backend = our_model(folder, precision)
 
-def worker(directory: str, side: str, count: int) -> None:
-    """Serve one side."""
-    torch.set_num_threads(side_by_side.CORES)
-    dtypes = {"fp32": torch.float32, "bf16": torch.bfloat16}
-    name, precision, *job = side.split("-")
-    if job == ["alone"] and name == "nlptools":
-        side_by_side.serve(our_side(directory, precision, lone_prompt(), ALONE_NEW, "alone-"))
-    elif job == ["alone"]:
-        side_by_side.serve(transformers_side(directory, dtypes[precision], 1, lone_prompt(), ALONE_NEW, "alone-"))
-    elif job and name == "nlptools":
-        side_by_side.serve(mixed_nlptools(directory, precision, count, job == ["ragged"]))
-    elif job:
-        side_by_side.serve(mixed_transformers(directory, dtypes[precision], count, job == ["ragged"]))
-    elif name == "nlptools":
-        side_by_side.serve(our_side(directory, precision, prompts()))
-    else:
-        batch, number = (PROMPTS, PROMPTS) if name == "batch" else (1, count)
-        side_by_side.serve(transformers_side(directory, dtypes[precision], batch, prompts()[:number]))
+    @torch.inference_mode()
+    def score() -> tuple[int, float]:
+        scores = scoring.document_scores(model, lines(count, vocab), backend, start=0)
+        assert scores is not None
+        return count, float(sum(s.sum(dtype=np.float64) for s in scores))
 
-
-def compare_alone(directory: str, precisions: list[str], rounds: int) -> None:
-    """The job of one prompt."""
-    sides = {f"transformers, {p}": f"batch-{p}-alone" for p in precisions}
-    sides |= {f"nlptools, {p}": f"nlptools-{p}-alone" for p in (*precisions, "int8")}
-    workers = {name: side_by_side.Worker(__file__, directory, side, "1") for name, side in sides.items()}
-    title = f"greedy generation, GPT-2 124M shape, one prompt of {ALONE_LENGTH}, {ALONE_NEW} new tokens"
-    side_by_side.compare(title, "new tokens/s", workers, rounds)
-    theirs, ours = (
-        np.load(f"{directory}/alone-{name}.npy") for name in ("transformers-torch.float32", "nlptools-fp32")
-    )
-    print(f"  one prompt, the same tokens in fp32: {(theirs == ours).mean():.0%}")
-
-
-def main() -> None:
-    arguments = side_by_side.options(__doc__, rounds=3, single=4, mixed=64, alone=1, batches=1, layers=12)
-    if arguments.worker:
-        directory, side, count = arguments.worker
-        worker(directory, side, int(count))
-        return
-
-    print(side_by_side.machine())
-    precisions = side_by_side.precisions()
-    with tempfile.TemporaryDirectory() as directory:
-        make_model(directory, arguments.layers)
-        titles = (("batches of 32", "batch"), ("transformers one prompt at a time", "single"))
-        for title, batch in titles if arguments.batches else ():
-            sides = {
-                f"transformers, {p}": f"{batch}-{p}" for p in precisions if batch == "batch" or p == precisions[-1]
-            }
-            sides.update({f"nlptools, {p}": f"nlptools-{p}" for p in precisions})
-            count = str(arguments.single)
-            workers = {n: side_by_side.Worker(__file__, directory, side, count) for n, side in sides.items()}
-            job = f"greedy generation, GPT-2 124M shape, 32 prompts of 16, 64 new tokens, {title}"
-            side_by_side.compare(job, "new tokens/s", workers, arguments.rounds)
-            if batch == "batch":
-                theirs = np.load(f"{directory}/transformers-torch.float32.npy")
-                same = (theirs == np.load(f"{directory}/nlptools-fp32.npy")).all(1).mean()
-                print(f"  the same tokens in fp32: {same:.0%} of the prompts")
-
-        for job in ("mixed", "ragged") if arguments.mixed else ():
-            sides = {f"transformers, {p}": f"batch-{p}-{job}" for p in precisions}
-            sides.update({f"nlptools, {p}": f"nlptools-{p}-{job}" for p in precisions})
-            workers = {n: side_by_side.Worker(__file__, directory, s, str(arguments.mixed)) for n, s in sides.items()}
-            new = "64 new tokens" if job == "mixed" else "8 to 64 new tokens"
-            title = f"greedy generation, GPT-2 124M shape, {arguments.mixed} prompts of 8 to 128, {new}"
-            side_by_side.compare(title, "new tokens/s", workers, arguments.rounds)
-        if arguments.mixed:
-            theirs = np.load(f"{directory}/mixed-transformers-torch.float32.npy")
-            same = (theirs == np.load(f"{directory}/mixed-nlptools-fp32.npy")).all(1).mean()
-            print(f"  mixed prompts, the same tokens in fp32: {same:.0%} of the prompts")
-        if arguments.alone:
-            compare_alone(directory, precisions, arguments.rounds)
+    return score
 
 
 if __name__ == "__main__":

@@ -1,8 +1,79 @@
-"""The jobs in the first table of README.md, here and in the package."""
+"""The scripts of this folder, and the jobs in the first table of README.md, here and in the package."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+
+class Script(NamedTuple):
+    """How a script is run.
+
+    Attributes:
+        measures: the folders of the package that it measures: a later change of them makes a record old.
+        toy: the arguments of its smallest run.
+        minutes: how long its usual run takes on two cores.
+        usual: the arguments of its usual run.
+        gpu: the arguments of its run on one GPU; "": it says nothing about a GPU.
+        peers: packages that `bin/test` does not install, without which the other side is missing.
+    """
+
+    measures: str
+    toy: str
+    minutes: float
+    usual: str = ""
+    gpu: str = ""
+    peers: str = ""
+
+
+_SEQ2SEQ = "models/translation training/engine training/objectives.py compute layers"
+_LM = "models/language training/engine training/objectives.py compute layers"
+SCRIPTS = {
+    "startup": Script("cli configs", "", 1),
+    "entity_f1_speed": Script("metrics", "--tokens 500", 1),
+    "rouge_speed": Script("metrics", "--examples 20", 1),
+    "tokenize_speed": Script("text", "--lines 2000 --size 300", 3),
+    "phrases_speed": Script("sequences", "{tokens} --lines 100", 3),
+    "eval_vectors_speed": Script("vectors", "--words 2000 --dimensions 10 --questions 50", 3),
+    "neighbors_speed": Script("vectors", "--words 500 --dimensions 10 --queries 20", 5),
+    "spooling_speed": Script("corpora text", "{tokens} --megabytes 0.02", 5),
+    "bag_speed": Script("training/finetuning tasks", "--epochs 2 --copies 1", 5),
+    "bleu_speed": Script("metrics", "--lines 50 --jobs 13a,zh,bootstrap,million", 15),
+    "choices_speed": Script("inference", "--items 3 --layers 1 --hidden 64", 10, "--items 150", peers="lm-eval"),
+    "surprisal_speed": Script("inference", "--lines 6 --layers 1 --hidden 64 --vocab 400", 10, peers="minicons"),
+    "elmo_embedding_speed": Script("inference/embedding models/language", "--shape toy-elmo --lines 8", 5),
+    "embedding_speed": Script("inference/embedding models/encoders layers", "--parts steady,process,runtimes --lines 8", 10,
+                              gpu="--parts steady --lines 20000", peers="sentence-transformers ctranslate2"),
+    "word_vectors_speed": Script("training/word_vectors", "--parts skipgram --words 3000", 15, gpu="--parts skipgram,cbow",
+                                 peers="word2vec.c"),
+    "generation_speed": Script("inference/generation layers compute",
+                               "--jobs batch,llama,score --layers 1 --hidden 192 --vocab 99 --new 3 --lines 4", 20,
+                               gpu="--rounds 3"),
+    "training_speed": Script(_LM, "--shapes toy,toy-llama,toy-lstm,toy-xl,toy-elmo --warm-up 1", 30,
+                             gpu="--shapes gpt2,smollm,lstm-awd,xl-ptb"),
+    "pretraining_speed": Script("models/encoders training/pretraining training/engine compute layers",
+                                "--texts random --layers 1 --hidden 64 --sequences 2 --steps 1 --warm-up 1", 30,
+                                "--texts articles --objectives mlm", "--texts random --objectives mlm --steps 20"),
+    "translation_training_speed": Script(_SEQ2SEQ, "--batches 1 --tokens 100", 10, gpu="--rounds 3"),
+    "translation_decoding_speed": Script("inference/generation models/translation layers compute",
+                                         "--lines 4 --layers 1 --hidden 64", 15,
+                                         gpu="--rounds 3", peers="ctranslate2"),
+    "finetuning_speed": Script("training/finetuning training/engine tasks inference models/encoders",
+                               "--tasks sst2,conll2003 --examples 20 --lines 20", 20),
+    "alignment_speed": Script("training/preferences training/finetuning training/engine",
+                              "--examples 4 --layers 1 --hidden 64 --samples 4 --batch 2 --new 3 --passes 1 --steps 1", 30,
+                              peers="trl==0.29"),
+    "ngram_speed": Script("training/ngrams inference", "{tokens}", 20, peers="kenlm"),
+    "word_vectors_quality": Script("training/word_vectors vectors", "{tokens} --epochs 1 --seeds 1", 60),
+    "translation_quality": Script(_SEQ2SEQ, "--examples 40 --size 300 --archs rnn -- --epochs 0.1", 300),
+    "summarization_quality": Script(_SEQ2SEQ, "--examples 60 -- --steps 2", 60),
+    "preference_suites": Script("training/preferences training/finetuning",
+                                "--parts align,rewards --suites word --methods ppo"
+                                " --seeds 1 --steps 2 --examples 20 --pairs 20 --reward-pairs 20", 120),
+    "pretraining_quality": Script("training/pretraining models/encoders", "--encoders none --seeds 1 --examples 20 --size 1000"
+                                  " -- --layers 1 --hidden 16 --heads 1 --intermediate 16", 300),
+    "task_quality": Script("training/finetuning tasks models/encoders", "--tasks sst2,bag --examples 20", 200),
+    "language_model_families": Script(_LM, "--parts mixture --lines 40 --share 0.01", 300),
+}  # fmt: skip
 
 
 class Job(NamedTuple):
@@ -12,11 +83,11 @@ class Job(NamedTuple):
         name: the job.
         tool: the usual tool for it.
         command: the command of nlptools.
-        same: whether both compute the same numbers.
+        same: whether both compute the same numbers, where the records do not say it.
         script: the script that measures it.
-        record: the heading of its records.
+        record: how the heading of its records begins.
         sides: how the names of the tool's rows begin.
-        memory: the heading of the records of its memory, if any.
+        package: the package of the tool, whose version is shown.
         readme: whether the README of the package also has this line.
     """
 
@@ -27,57 +98,51 @@ class Job(NamedTuple):
     script: str
     record: str
     sides: str
-    memory: str = ""
+    package: str = "torch"
     readme: bool = False
 
 
-_PPO = "PPO, GPT-2 of 6 x 384, 64 samples of 48 words, 32 an update, separate critic and reward model"
+_LOSS, _FP32, _ACCURACY = "same loss function", "yes, in fp32", "similar accuracy"
 JOBS = (
-    Job("Train a language model", "plain PyTorch loop", "train-lm", "same loss function",
-        "training_speed", "training, GPT-2 124M shape, context 512, 4 sequences", "plain loop", readme=True),
-    Job("Train an LSTM language model", "plain nn.LSTM loop", "train-lm --arch lstm", "same loss function",
-        "lstm_speed", "training, LSTM medium: 2 x 650, embeddings of 650, 20 sequences of 35", "plain nn.LSTM"),
-    Job("Train a translation model", "plain PyTorch loop", "train-seq2seq", "same loss function",
-        "translation_training_speed", "training, Transformer 3+3 layers, 256 wide, 8,000 pieces, dropout 0.3", "plain loop"),
-    Job("Pretrain a BERT", "transformers", "pretrain-bert", "same loss function",
-        "pretraining_speed", "pretraining (mlm), BERT base's shape, 12 layers, length 128, beside autocast", "transformers"),
-    Job("Fine-tune an encoder", "loop over transformers", "finetune", "similar accuracy",
-        "finetuning_speed", "fine-tuning, sst2", "plain loop", readme=True),
+    Job("Train a language model", "plain PyTorch loop", "train-lm", _LOSS,
+        "training_speed", "training, GPT-2 124M shape", "plain loop", readme=True),
+    Job("Train a LLaMA", "plain PyTorch loop", "train-lm --arch modern", _LOSS,
+        "training_speed", "training, LLaMA, SmolLM", "plain loop"),
+    Job("Train an LSTM language model", "plain nn.LSTM loop", "train-lm --arch lstm", _LOSS,
+        "training_speed", "training, LSTM medium", "plain loop"),
+    Job("Train a translation model", "plain PyTorch loop", "train-seq2seq", _LOSS,
+        "translation_training_speed", "training, Transformer 3+3 layers", "plain loop"),
+    Job("Pretrain a BERT", "transformers", "pretrain-bert", _LOSS,
+        "pretraining_speed", "pretraining (mlm)", "transformers", "transformers"),
+    Job("Fine-tune an encoder", "loop over transformers", "finetune", _ACCURACY,
+        "finetuning_speed", "fine-tuning, sst2", "plain loop", "transformers", readme=True),
     Job("Classify texts", "transformers pipeline", "predict", "same labels in fp32",
-        "finetuning_speed", "20,000 sentences, whole process of predict", "transformers"),
-    Job("Train on preferences (DPO)", "trl", "finetune --task preference", "same loss function",
-        "alignment_speed", "dpo, GPT-2 of 6 x 384, batch 16", "trl", readme=True),
-    Job("Reinforcement learning (PPO)", "trl", "train-ppo", "same loss function",
-        "ppo_speed", _PPO, "PPOTrainer", f"memory of {_PPO}"),
-    Job("Train word vectors", "gensim", "train-w2v", "similar accuracy",
-        "word_vectors_speed", "skipgram", "gensim", readme=True),
-    Job("Train a bag-of-n-grams classifier", "fastText", "finetune --scratch bag", "similar accuracy",
-        "bag_speed", "bag of words and pairs", "fasttext"),
-    Job("Learn phrases", "gensim", "phrases", "yes",
-        "phrases_speed", "learning and joining phrases in 1.6 M words", "gensim"),
-    Job("Generate text", "transformers", "generate", "yes, in fp32",
-        "generation_speed", "greedy generation, GPT-2 124M shape, 64 prompts of 8 to 128, 64 new tokens", "transformers",
-        readme=True),
-    Job("Translate", "transformers", "generate", "yes, in fp32",
-        "translation_decoding_speed", "translation, beam 5, 1000 lines, model base", "transformers"),
-    Job("Score multiple choices", "lm-evaluation-harness", "score --choices", "yes, in fp32",
-        "choices_speed", "150 items of 4 choices, GPT-2 of 12 layers, 768 wide (124M: 12)", "lm-evaluation", readme=True),
-    Job("Surprisal of words", "minicons", "score --per word", "yes, in fp32",
-        "surprisal_speed", "surprisal of words, GPT2 12,768,12", "minicons"),
-    Job("Score with n-grams", "KenLM", "score", "yes",
-        "ngram_speed", "scores of 100,000 lines, 5,601,252 words", "kenlm"),
-    Job("Sentence embeddings", "sentence-transformers", "embed", "yes, in fp32",
-        "embedding_speed", "4,000 sentences, steady", "sentence-transformers", readme=True),
-    Job("Nearest words", "gensim", "neighbors", "yes",
-        "neighbors_speed", "process: 1,000 words among 100,000 x 300", "gensim"),
-    Job("Analogies", "gensim", "eval-vectors", "yes",
-        "eval_vectors_speed", "analogies, 30,000 words x 100", "gensim"),
+        "finetuning_speed", "20,000 sentences, whole process of predict", "transformers", "transformers"),
+    Job("Train on preferences (DPO)", "trl", "finetune --task preference", _LOSS,
+        "alignment_speed", "dpo, GPT-2 of 6 x 384", "trl", "trl", readme=True),
+    Job("Reinforcement learning (PPO)", "trl", "train-ppo", _LOSS,
+        "alignment_speed", "PPO, GPT-2 of 6 x 384, 64 samples of 48 words, 32 an update, separate", "PPOTrainer", "trl"),
+    Job("Train word vectors", "gensim", "train-w2v", _ACCURACY,
+        "word_vectors_speed", "skipgram", "gensim", "gensim", readme=True),
+    Job("Train a bag-of-n-grams classifier", "fastText", "finetune --scratch bag", _ACCURACY,
+        "bag_speed", "bag of words and pairs", "fasttext", "fasttext-wheel"),
+    Job("Learn phrases", "gensim", "phrases", "yes", "phrases_speed", "learning and joining phrases", "gensim", "gensim"),
+    Job("Generate text", "transformers", "generate", _FP32,
+        "generation_speed", "greedy generation, GPT-2 124M shape, 64 prompts", "transformers", "transformers", readme=True),
+    Job("Translate", "transformers", "generate", _FP32,
+        "translation_decoding_speed", "translation, beam 5", "transformers", "transformers"),
+    Job("Score multiple choices", "lm-evaluation-harness", "score --choices", _FP32,
+        "choices_speed", "150 items of 4 choices", "lm-evaluation", "lm-eval", readme=True),
+    Job("Surprisal of words", "minicons", "score --per word", _FP32,
+        "surprisal_speed", "surprisal of words", "minicons", "minicons"),
+    Job("Score with n-grams", "KenLM", "score", "yes", "ngram_speed", "scores of 100,000 lines", "kenlm", "kenlm"),
+    Job("Sentence embeddings", "sentence-transformers", "embed", _FP32,
+        "embedding_speed", "4,000 sentences, steady", "sentence-transformers", "sentence-transformers", readme=True),
+    Job("Nearest words", "gensim", "neighbors", "yes", "neighbors_speed", "command: 10 nearest", "gensim", "gensim"),
+    Job("Analogies", "gensim", "eval-vectors", "yes", "eval_vectors_speed", "analogies, 30,000 words x 100", "gensim", "gensim"),
     Job("Split text into pieces", "SentencePiece", "tokenize", "yes",
-        "tokenize_speed", "unigram model of 8,000 pieces, 200,000 lines, 2 threads", "sentencepiece"),
-    Job("BLEU", "sacrebleu", "bleu", "yes",
-        "bleu_speed", "100,000 lines, 13a", "sacrebleu", "100,000 lines, 13a: peak memory", readme=True),
-    Job("ROUGE", "rouge-score", "evaluate -m rouge1", "yes",
-        "rouge_speed", "ROUGE-1, -2, -L, -Lsum of 1000 texts of 3 sentences of 20 words, no stems", "rouge-score"),
-    Job("Entity F1", "seqeval", "evaluate -m entity-f1", "yes",
-        "entity_f1_speed", "entity F1, strict, 200,000 tokens in memory", "seqeval"),
+        "tokenize_speed", "unigram model of 8,000 pieces", "sentencepiece", "sentencepiece"),
+    Job("BLEU", "sacrebleu", "bleu", "yes", "bleu_speed", "100,000 lines, 13a", "sacrebleu", "sacrebleu", readme=True),
+    Job("ROUGE", "rouge-score", "evaluate -m rouge1", "yes", "rouge_speed", "ROUGE-1", "rouge-score", "rouge-score"),
+    Job("Entity F1", "seqeval", "evaluate -m entity-f1", "yes", "entity_f1_speed", "entity F1", "seqeval", "seqeval"),
 )  # fmt: skip

@@ -1,31 +1,26 @@
 """Nearest words: speed compared with gensim.
 
-    python benchmarks/neighbors_speed.py [--words 100000] [--dimensions 300] [--queries 1000] [--threads 2] [--rounds 3]
-        [--directory DIR] [--part NAME]
+    python benchmarks/neighbors_speed.py [--parts command,one,memory] [--words 100000] [--dimensions 300] [--queries 1000]
+        [--threads 2] [--rounds 3]
 
-Random vectors in word2vec's binary file, which is made in --directory (default: a temporary one; 4 bytes a number, so
-3,600 MB for --words 3000000) and removed at the end. Parts:
+Random vectors in word2vec's binary file (4 bytes a number, so 3,600 MB for --words 3000000). Parts:
 
     command   a process that reads the file, finds the 10 nearest words of each query, and writes them; gensim's loads
               the file with load_word2vec_format and asks most_similar for one word after the other, as it is used
     one       the same with one query
     memory    the search alone, the table loaded and lengths known; compared with a bare matrix product of queries and rows, with
               no choice among its numbers
-
-Prints queries per second of wall clock, in turns; the answers of the commands must be the same words.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
-import subprocess
 import sys
-import tempfile
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 
-import side_by_side
+import numpy as np
+from side_by_side import Command, Job, bench, read, separate, write
+from side_by_side import ours as command_of
 
 PARTS = ("command", "one", "memory")
 _GENSIM = """
@@ -39,106 +34,76 @@ for line in sys.stdin:
 
 
 def main() -> None:
-    """Measure and report."""
-    options = side_by_side.options(
-        __doc__, words=100_000, dimensions=300, queries=1000, threads=2, rounds=3, directory=str, part=[]
-    )
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[name] = str(options.threads)  # before numpy is imported, here and in the processes
-    import gensim
-
-    import nlptools
-
-    print(side_by_side.machine())
-    print(f"gensim {gensim.__version__}, nlptools {nlptools.__version__}, {options.threads} threads")
-    with tempfile.TemporaryDirectory(dir=options.directory) as directory:
-        path = Path(directory, "vectors.bin")
-        write_vectors(path, options.words, options.dimensions)
-        for part in options.part or PARTS:
-            sides, count = (in_memory if part == "memory" else whole_commands)(path, options, part)
-            measures = {name: speed(job, count) for name, job in sides.items()}
-            title = (
-                f"{part}: 10 nearest of {options.words:,} words of {options.dimensions} dimensions, {count:,} queries"
-            )
-            side_by_side.compare(title, "queries per second", measures, options.rounds)
+    with bench(__doc__, parts=PARTS, words=100_000, dimensions=300, queries=1000) as run:
+        chosen, path = run.options, run.folder / "vectors.bin"
+        words = write_vectors(path, chosen.words, chosen.dimensions)
+        for part in chosen.parts:
+            count = 1 if part == "one" else chosen.queries
+            queries = write(run.folder / part, [words[i * 7919 % len(words)] for i in range(count)])
+            title = f"{part}: 10 nearest of {chosen.words:,} words of {chosen.dimensions} dimensions, {count:,} queries"
+            if part == "memory":
+                makers = {"gensim, one by one": gensim, "bare matrix product": product, "nlptools": ours}
+                sides = {name: separate(make, path, queries) for name, make in makers.items()}
+                run.compare(title, "queries per second", sides)
+            else:
+                commands = {"gensim": [sys.executable, "-c", _GENSIM, path], "nlptools": command_of("neighbors", path)}
+                outputs = {n: Command(words, count, queries, run.folder / f"{n}.out") for n, words in commands.items()}
+                run.compare(title, "queries per second", outputs, check=same)
 
 
-def speed(job: Callable[[], object], count: int) -> Callable[[], float]:
-    """A measure of `count` queries in one run of the job."""
+def same(results: Mapping[str, str]) -> str:
+    """How many answers are the same words in the same order."""
+    answers = [[line.split("\t")[::2] for line in text.strip().split("\n")] for text in results.values()]
+    equal = sum(one == two for one, two in zip(*answers, strict=True))
+    return f"{equal:,} of {len(answers[0]):,} answers are the same words in the same order"
 
-    return lambda: count / side_by_side.seconds(job)
 
-
-def write_vectors(path: Path, words: int, dimensions: int) -> None:
-    """Random vectors of many lengths in Google's layout: no newline after a record."""
-    import numpy as np
-
+def write_vectors(path: Path, count: int, dimensions: int) -> list[str]:
+    """Random vectors of many lengths in Google's layout, without a newline after a record; returns the words."""
     from nlptools.vectors.files import word2vec
     from nlptools.vectors.rows import ArrayRows
     from nlptools.vectors.table import Vectors
 
     rng = np.random.default_rng(0)
-    rows = rng.standard_normal((words, dimensions), dtype=np.float32)
-    rows *= rng.uniform(0.5, 3, (words, 1)).astype(np.float32)  # lengths
-    names = [f"w{i}" + "x" * (i * 7 % 9) for i in range(words)]
-    word2vec.save(Vectors(names, ArrayRows(rows)), str(path))
+    rows = rng.standard_normal((count, dimensions), dtype=np.float32)
+    rows *= rng.uniform(0.5, 3, (count, 1)).astype(np.float32)  # lengths
+    words = [f"w{i}" + "x" * (i * 7 % 9) for i in range(count)]
+    word2vec.save(Vectors(words, ArrayRows(rows)), str(path))
+    return words
 
 
-def some_words(path: Path, count: int) -> list[str]:
-    """Words from all over the vocabulary."""
-    from nlptools.vectors.files.formats import load
-
-    words = load(path).words.list()
-    return [words[i * 7919 % len(words)] for i in range(count)]
-
-
-def whole_commands(path: Path, options: argparse.Namespace, part: str) -> tuple[dict[str, Callable[[], object]], int]:
-    """Both sides as processes; a first run compares their answers and warms the cache of the system."""
-    queries = some_words(path, 1 if part == "one" else options.queries)
-    text = "".join(f"{word}\n" for word in queries)
-
-    def run(*command: str) -> str:
-        return subprocess.run(
-            [sys.executable, *command], input=text, stdout=subprocess.PIPE, text=True, check=True
-        ).stdout
-
-    def theirs() -> str:
-        return run("-c", _GENSIM, str(path))
-
-    def ours() -> str:
-        return run("-m", "nlptools", "neighbors", str(path))
-
-    words = [[line.split("\t")[::2] for line in side().split("\n")] for side in (theirs, ours)]
-    differ = sum(one != two for one, two in zip(*words))
-    print(f"\n{part}: {len(queries) - differ:,} of {len(queries):,} answers are the same words in the same order")
-    return {"gensim": theirs, "nlptools": ours}, len(queries)
-
-
-def in_memory(path: Path, options: argparse.Namespace, part: str) -> tuple[dict[str, Callable[[], object]], int]:
-    """The search alone."""
-    import numpy as np
+def gensim(path: Path, queries: Path) -> Job:
+    """most_similar for one word after the other."""
     from gensim.models import KeyedVectors
 
+    vectors, words = KeyedVectors.load_word2vec_format(str(path), binary=True), read(queries)
+    vectors.fill_norms()
+    return lambda: (len(words), [len(vectors.most_similar(word, topn=10)) for word in words])
+
+
+def ours(path: Path, queries: Path) -> Job:
+    """The search of the command."""
     from nlptools.vectors.files.formats import load
     from nlptools.vectors.nearest import neighbors
 
-    queries = some_words(path, options.queries)
-    theirs = KeyedVectors.load_word2vec_format(str(path), binary=True)
-    theirs.fill_norms()
-    ours = load(path)
-    neighbors(ours, queries)
-    directions = np.stack([ours[word] for word in queries])
+    table, words = load(path), read(queries)
+    return lambda: (len(words), len(neighbors(table, words)))
 
-    def one_by_one() -> object:
-        return [theirs.most_similar(word, topn=10) for word in queries]
 
-    def product() -> None:
+def product(path: Path, queries: Path) -> Job:
+    """The product of queries and rows alone."""
+    from nlptools.vectors.files.formats import load
+
+    table, words = load(path), read(queries)
+    directions = np.stack([table[word] for word in words])
+
+    def job() -> int:
         scores = np.empty((len(directions), 1024), np.float32)
-        for _, rows in ours.blocks(check=False, most=1024):
+        for _, rows in table.blocks(check=False, most=1024):
             np.matmul(directions, rows.T, out=scores[:, : len(rows)])
+        return len(words)
 
-    sides = {"gensim, one by one": one_by_one, "bare matrix product": product}
-    return {**sides, "nlptools": lambda: neighbors(ours, queries)}, len(queries)
+    return job
 
 
 if __name__ == "__main__":

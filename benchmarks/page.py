@@ -3,83 +3,102 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import re
-import textwrap
+import subprocess
 from pathlib import Path
 from typing import Any
 
-from jobs import JOBS, Job
+from jobs import JOBS, SCRIPTS, Job
 from records import FOLDER, NO_RATIOS
 
 PAGE, README = FOLDER / "README.md", FOLDER.parent / "README.md"
 START, END = "<!-- speed: written by benchmarks/run -->", "<!-- end of speed -->"
-HEAD = """# Speed and quality
+OLD = "\N{DAGGER}"  # behind figures of a record older than the last change of what it measures
+PEERS = ", ".join(sorted({peer for script in SCRIPTS.values() for peer in script.peers.split()}))
+HEAD = f"""# Speed and quality
 
-`benchmarks/run NAME...` runs scripts of this folder, appends their measurements to [results](results) and writes this page;
-`benchmarks/run --render` only writes the page.
-
-All sides of a job run in turns, in separate processes; figures are medians. *Times as fast* compares the fastest settings of
-nlptools and of the other tool in the same run: above 1, nlptools is faster. *Memory* is nlptools' share of the other tool's peak.
-The machines are virtual, shared, and have 2 cores; speeds vary by a factor of two within an hour, so compare ratios. The scripts
-also run on a GPU. `bin/test` installs the other packages, except sentence-transformers, ctranslate2 and word2vec.c
-(`benchmarks/run word_vectors_speed -- --word2vec PATH`).
+*Times as fast* compares the fastest settings of nlptools and of the usual tool in the same run; above 1, nlptools is faster. A
+range is over kinds of processors. *Memory* is nlptools' share of the other tool's peak. {OLD}: the measured files have changed
+since. A row without figures has not been measured with the present scripts.
 """
-DETAILS = """Details follow, with a column per processor: AMX, AVX512-bf16 without AMX, or no bf16 instructions. Rows of nlptools
-are bold. *times* tells how much better the best row of nlptools is in the same run. Each record names date, commit and versions.
-A star marks figures recorded by hand from earlier runs.
+DETAILS = f"""All sides of a job run in turns, in separate processes; figures are medians. Details follow, with a column per
+processor: AMX, AVX512-bf16 without AMX, or no bf16 instructions. Rows of nlptools are bold; *times* tells how much better the
+best of them is in the same run. Each record in [results](results) names date, commit, versions and ranges. The machines are
+virtual, shared, and have 2 cores; speeds vary by a factor of two within an hour, so compare ratios. {OLD}: as above.
+
+    benchmarks/run NAME...                 # measure again; writes results/ and this page
+    benchmarks/run --all --minutes 120     # everything that fits into the time; call again to go on
+    benchmarks/run --gpu                   # what means something on one GPU, within 9 minutes
+    benchmarks/run --render                # only write this page, and the table in README.md of the package
+
+`bin/test` installs the other packages, except these: {PEERS}.
 """
 
 
 def write() -> None:
     """Write the page, and the lines between the markers in the README of the package."""
-    PAGE.write_text(render(), encoding="utf-8")
-    README.write_text(with_speeds(README.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(render(changed), encoding="utf-8")
+    README.write_text(with_speeds(README.read_text(encoding="utf-8"), changed), encoding="utf-8")
 
 
-def with_speeds(readme: str) -> str:
-    """The README of the package with fresh lines between its markers."""
-    before, rest = readme.split(START)
-    after = rest.split(END)[1]
-    return f"{before}{START}\n{short_summary()}{END}{after}"
+def unmarked(text: str) -> str:
+    """The text as of a moment at which all records are new: marks depend on later changes of the package."""
+    return text.replace(f" {OLD}", "")
 
 
-def short_summary() -> str:
-    """The table in the README of the package."""
-    out = ["| job | usual tool | times as fast here | same numbers |", "|---|---|---|---|"]
-    for job in JOBS:
-        if job.readme:
-            times, _, _ = figures(job)
-            out.append(f"| {job.name}: `{job.command}` | {job.tool} | {times} | {job.same} |")
-    return "\n".join(out) + "\n"
+# -- records ----------------------------------------------------------------------------------------------------------
 
 
-def summary() -> str:
-    """A line per job."""
-    out = [
-        "| job | usual tool | times as fast | same numbers | memory | processor | command |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for job in JOBS:
-        times, memory, processor = figures(job)
-        link = f"[{job.name}](#{anchor(title(job.script))})"
-        out.append(f"| {link} | {job.tool} | {times} | {job.same} | {memory} | {processor} | `{job.command}` |")
-    return "\n".join(out) + "\n"
+def never(script: str, row: dict[str, Any]) -> bool:
+    """Marks no record as old."""
+    return False
 
 
-def figures(job: Job) -> tuple[str, str, str]:
-    """Times as fast, memory and processor, from the last records of a job."""
-    rows = records_of(job.script)
+@functools.cache
+def _changes(commit: str, paths: tuple[str, ...]) -> str:
+    git = ["git", "log", "-1", "--format=%cs"]
+    since = subprocess.run([*git, f"{commit}..HEAD", "--", *paths], cwd=FOLDER.parent, capture_output=True, text=True)
+    if since.returncode == 0:
+        return since.stdout.strip()
+    return subprocess.run([*git, "--", *paths], cwd=FOLDER.parent, capture_output=True, text=True).stdout.strip()
 
-    def last(heading: str) -> tuple[float, dict[str, Any]]:
-        found = [
-            (ratio, row) for row in rows if row.get("job") == heading if (ratio := least(row, job.sides)) is not None
-        ]
-        return found[-1]
 
-    times, row = last(job.record)
-    memory = f"1/{last(job.memory)[0]:.2g}" if job.memory else ""
-    return f"{times:.2g}" if times < 10 else f"{times:.0f}", memory, column(row)
+def changed(script: str, row: dict[str, Any]) -> bool:
+    """Whether the files that a script measures have changed since a record; if its commit is unknown, by the date."""
+    paths = tuple(f"nlptools/{folder}" for folder in SCRIPTS[script].measures.split())
+    return _changes(row["commit"], paths) >= row["date"]
+
+
+def records_of(script: str, results: Path = FOLDER / "results") -> list[dict[str, Any]]:
+    """The records of a script."""
+    path = results / f"{script}.jsonl"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line] if path.exists() else []
+
+
+# -- the first table --------------------------------------------------------------------------------------------------
+
+
+def figures(job: Job, old: Any) -> tuple[str, ...]:
+    """The tool with its version, times as fast, same numbers, and memory, from the last records of each processor."""
+    rows = [row for row in records_of(job.script) if least(row, job.sides) is not None]
+    latest = {column(row): row for row in rows if row["job"].startswith(job.record)}
+    memory = {column(row): row for row in rows if row["job"].startswith(f"memory of {job.record}")}
+    if not latest:
+        return job.tool, "", job.same, ""
+    row = [*latest.values()][-1]
+    times = span([least(row, job.sides) or 0 for row in latest.values()])
+    mark = f" {OLD}" if any(old(job.script, row) for row in latest.values()) else ""
+    version = row["versions"].get(job.package, "")
+    share = span([least(row, job.sides) or 0 for row in memory.values()])
+    return f"{job.tool} {version}".strip(), times + mark, row.get("check") or job.same, f"1/{share}" if share else ""
+
+
+def span(values: list[float]) -> str:
+    """The lowest and the highest value, or the only one."""
+    shown = list(dict.fromkeys(f"{value:.2g}" if value < 10 else f"{value:.0f}" for value in sorted(values)))
+    return f"{shown[0]} to {shown[-1]}" if len(shown) > 1 else "".join(shown)
 
 
 def least(row: dict[str, Any], sides: str) -> float | None:
@@ -87,28 +106,42 @@ def least(row: dict[str, Any], sides: str) -> float | None:
     return min((ratio for name, ratio in row["ratios"].items() if name.startswith(sides)), default=None)
 
 
-def anchor(heading: str) -> str:
-    """The link to a heading."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+def summary(old: Any) -> str:
+    """A line per job."""
+    out = [
+        "| job | usual tool | times as fast here | same numbers | memory | command |",
+        "|---|---|---|---|---|---|",
+    ]
+    for job in JOBS:
+        tool, times, same, memory = figures(job, old)
+        link = f"[{job.name}](#{anchor(title(job.script))})"
+        out.append(f"| {link} | {tool} | {times} | {same} | {memory} | `nlptools {job.command}` |")
+    return "\n".join(out) + "\n"
 
 
-def records_of(script: str, results: Path = FOLDER / "results") -> list[dict[str, Any]]:
-    """The records of a script."""
-    return [json.loads(line) for line in (results / f"{script}.jsonl").read_text(encoding="utf-8").split("\n") if line]
+def with_speeds(readme: str, old: Any = never) -> str:
+    """The README of the package with fresh lines between its markers."""
+    before, rest = readme.split(START)
+    out = ["| job | usual tool | times as fast here | same numbers |", "|---|---|---|---|"]
+    for job in JOBS:
+        if job.readme:
+            _, times, _, _ = figures(job, old)
+            out.append(f"| {job.name}: `{job.command}` | {job.tool} | {times} | {job.same} |")
+    return f"{before}{START}\n" + "\n".join(out) + f"\n{END}{rest.split(END)[1]}"
 
 
-def render(results: Path = FOLDER / "results") -> str:
-    """The page, in Markdown."""
-    parts = [HEAD, summary(), DETAILS]
-    for file in sorted(results.glob("*.jsonl")):
-        rows = records_of(file.stem, results)
-        parts.append(f"## {title(file.stem)}\n\n`benchmarks/run {file.stem}`\n")
-        parts += [textwrap.fill(row["note"], 130, break_on_hyphens=False) + "\n" for row in rows if "note" in row]
-        jobs = dict.fromkeys(row["job"] for row in rows if "job" in row)
-        for job in jobs:
-            of_job = [row for row in rows if row.get("job") == job]
-            units = {row["unit"] for row in of_job}
-            parts.append(table(job, of_job) if len(units) == 1 else wide_table(job, of_job))
+# -- details ----------------------------------------------------------------------------------------------------------
+
+
+def render(old: Any = never, results: Path = FOLDER / "results") -> str:
+    """The page, in Markdown; `old` tells whether a record of a script is."""
+    parts = [HEAD, summary(old), DETAILS]
+    for script in sorted(SCRIPTS, key=lambda name: (title(name), name)):
+        rows = [row | {"old": old(script, row)} for row in records_of(script, results)]
+        parts.append(f"## {title(script)}\n\n`benchmarks/run {script}`\n")
+        for job in dict.fromkeys(row["job"] for row in rows):
+            of_job = [row for row in rows if row["job"] == job]
+            parts.append((table if len({row["unit"] for row in of_job}) == 1 else wide_table)(job, of_job))
     return "\n".join(parts)
 
 
@@ -116,6 +149,11 @@ def title(script: str) -> str:
     """The first sentence of the description of a script."""
     text = ast.get_docstring(ast.parse((FOLDER / f"{script}.py").read_bytes())) or script
     return re.split(r"\.(?:\s|$)", " ".join(text.split()))[0]
+
+
+def anchor(heading: str) -> str:
+    """The link to a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def table(job: str, rows: list[dict[str, Any]]) -> str:
@@ -136,7 +174,8 @@ def table(job: str, rows: list[dict[str, Any]]) -> str:
                 cells.append("" if ratio is None else f"{ratio:.3g}")
         shown = f"**{name}**" if name.startswith("nlptools") else name
         out.append(f"| {shown} | {' | '.join(cells)} |")
-    return "\n".join(out) + "\n"
+    checks = dict.fromkeys(row["check"] for row in rows if "check" in row)
+    return "\n".join([*out, *(f"\n{check[0].upper()}{check[1:]}." for check in [*checks][-1:])]) + "\n"
 
 
 def wide_table(job: str, rows: list[dict[str, Any]]) -> str:
@@ -162,7 +201,6 @@ def cell(name: str, row: dict[str, Any]) -> str:
     """A figure, and its range over several seeds."""
     value = row["sides"][name]
     shown = f"{value:,}" if isinstance(value, int) or value < 1000 else f"{value:,.0f}"
-    if "source" in row:
-        shown += "*"
     lowest, highest = row.get("ranges", {}).get(name, (value, value))
-    return f"{shown} ({lowest:,} to {highest:,})" if row["unit"] in NO_RATIOS and lowest < highest else shown
+    shown += f" ({lowest:,} to {highest:,})" if row["unit"] in NO_RATIOS and lowest < highest else ""
+    return f"{shown} {OLD}" if row.get("old") else shown

@@ -7,7 +7,6 @@ import os
 import platform
 import re
 import subprocess
-import sys
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from importlib import metadata
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent
-OUTPUT = "NLPTOOLS_BENCHMARK_RECORDS"  # environment variable: the file that measurements are appended to
+OUTPUT = "BENCHMARK_RECORDS"  # environment variable: the file that measurements are appended to
 PACKAGES = (
     *("torch", "transformers", "sentence-transformers", "ctranslate2", "onnxruntime", "sentencepiece", "tokenizers"),
     *("sacrebleu", "seqeval", "rouge-score", "gensim", "fasttext-wheel", "kenlm", "trl", "numpy", "click"),
@@ -34,8 +33,9 @@ def record(
     less: bool = False,
     ranges: Mapping[str, tuple[float, float]] | None = None,
     rounds: int = 1,
+    check: str = "",
 ) -> None:
-    """Append a measurement to the file that NLPTOOLS_BENCHMARK_RECORDS names; without it, do nothing.
+    """Append a measurement to the file that BENCHMARK_RECORDS names; without it, do nothing.
 
     Args:
         job: what was done, on which data: the heading of a table.
@@ -44,6 +44,7 @@ def record(
         less: lower is better.
         ranges: lowest and highest figure of each row.
         rounds: how many measurements the figures are medians (or means) of.
+        check: how much the results of the sides differ.
     """
     path = os.environ.get(OUTPUT)
     if path is None:
@@ -51,6 +52,7 @@ def record(
     sides = {name: rounded(value) for name, value in sides.items()}
     row: dict[str, Any] = {"job": job, "unit": unit, "sides": sides}
     row |= {"less": True} if less else {}
+    row |= {"check": check} if check else {}
     row |= {"ranges": {name: [*map(rounded, pair)] for name, pair in ranges.items()}} if ranges else {}
     row |= {"ratios": {} if unit in NO_RATIOS else ratios(sides, less), "rounds": rounds} | machine()
     with open(path, "a", encoding="utf-8") as file:
@@ -77,13 +79,17 @@ def machine() -> dict[str, Any]:
     text = Path("/proc/cpuinfo").read_text(encoding="utf-8") if Path("/proc/cpuinfo").exists() else ""
     name = re.search(r"^model name\s*: (.*)$", text, re.MULTILINE)
     units = next((unit for unit, flag in UNITS.items() if re.search(rf"\b{flag}\b", text)), NEITHER)
-    torch = sys.modules.get("torch")
-    gpu = torch.cuda.get_device_name() if torch is not None and torch.cuda.is_available() else None
+    gpu = None
+    if Path("/dev/nvidia0").exists():
+        import torch
+
+        gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     git = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=FOLDER, capture_output=True, text=True)
     return {
         "processor": name[1] if name else platform.processor() or platform.machine(),
         "units": units,
         "cores": len(os.sched_getaffinity(0)),
+        "threads": int(os.environ.get("OMP_NUM_THREADS", len(os.sched_getaffinity(0)))),
         **({"gpu": gpu} if gpu else {}),
         "versions": {"python": platform.python_version()} | dict(versions()),
         "commit": git.stdout.strip() or "?",

@@ -1,92 +1,69 @@
 """Text to ids for pretraining: speed compared with tokenizers.
 
-    python benchmarks/spooling_speed.py TOKENIZER TEXT [--megabytes N] [--rounds N]
+    NLPTOOLS_DATA=DIR python benchmarks/spooling_speed.py [TEXT] [--tokenizer PATH] [--megabytes N] [--rounds N]
 
-TOKENIZER is a tokenizer.json or a directory that holds one, TEXT one sentence per line; it is repeated up to so many
-megabytes. The other side is `encode_batch` of the tokenizers package on the same lines, 1,000 at a time and all at once, in
-as many threads as it likes, which leaves its ids in memory as objects; ours also reads, finds documents, counts, writes and
-maps the files. Each side is a separate process; each round of ours includes everything but loading the tokenizer.
+TEXT has one sentence per line, by default articles of Wikipedia; it is repeated up to so many megabytes. PATH is a
+tokenizer.json or a directory that holds one, by default all-MiniLM-L6-v2's. The other side is `encode_batch` of the tokenizers
+package on the same lines, 1,000 at a time and all at once, in as many threads as it likes, which leaves its ids in memory as
+objects; ours also reads, finds documents, counts, writes and maps the files.
 """
 
 from __future__ import annotations
 
-import argparse
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
-import side_by_side
-
-BATCH = 1000  # lines
-
-
-def sample(path: Path, megabytes: float, out: Path) -> None:
-    """Write so much text, repeated where the file has less."""
-    data, most = path.read_bytes(), int(megabytes * 1e6)
-    data = (data.rstrip(b"\n") + b"\n\n") * (most // max(1, len(data)) + 1)
-    out.write_bytes(data[: data.index(b"\n", min(most, len(data) - 1)) + 1])
-
-
-def theirs(tokenizer: str, text: Path, whole: bool) -> Callable[[], float]:
-    """Megabytes per second of `encode_batch`."""
-    import tokenizers
-
-    path = Path(tokenizer)
-    loaded = tokenizers.Tokenizer.from_file(str(path / "tokenizer.json" if path.is_dir() else path))
-    lines = [line for line in text.read_text(encoding="utf-8").split("\n") if line]
-    size = len(lines) if whole else BATCH
-
-    def job() -> None:
-        for start in range(0, len(lines), size):
-            [row.ids for row in loaded.encode_batch(lines[start : start + size], add_special_tokens=False)]
-
-    return lambda: text.stat().st_size / 1e6 / side_by_side.seconds(job)
-
-
-def ours(name: str, text: Path) -> Callable[[], float]:
-    """Megabytes per second of what `pretrain-bert` does to its text."""
-    from nlptools.corpora import documents
-    from nlptools.files import streams
-    from nlptools.text import tokenizer
-
-    loaded = tokenizer.load(name)
-    threads = side_by_side.CORES
-
-    def job() -> None:
-        with tempfile.TemporaryDirectory() as directory:
-            blocks = streams.all_blocks([str(text)], "strict")
-            documents.spool(blocks, Path(directory) / "train", loaded, longest=125, threads=threads)
-
-    return lambda: text.stat().st_size / 1e6 / side_by_side.seconds(job)
+import samples
+from side_by_side import Job, bench, read, separate
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tokenizer")
-    parser.add_argument("text", type=Path)
-    parser.add_argument("--megabytes", type=float, default=50)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--worker", metavar="SIDE", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.worker:
-        kind = options.worker
-        given = options.tokenizer, options.text
-        side_by_side.serve(ours(*given) if kind == "ours" else theirs(*given, kind == "whole"))
-        return
-    print(side_by_side.machine())
-    with tempfile.TemporaryDirectory() as directory:
-        text = Path(directory) / "text"
-        sample(options.text, options.megabytes, text)
+    with bench(__doc__, "/text?", tokenizer="", megabytes=50.0) as run:
+        chosen, text = run.options, run.folder / "text"
+        source, most = chosen.text or samples.wikipedia(run.folder / "articles"), int(chosen.megabytes * 1e6)
+        data = source.read_bytes().rstrip(b"\n") + b"\n\n"
+        data *= most // len(data) + 1
+        text.write_bytes(data[: data.index(b"\n", min(most, len(data) - 1)) + 1])
+        tokenizer = Path(chosen.tokenizer or samples.minilm())
         sides = {
-            "tokenizers, encode_batch of 1,000 lines": "batches",
-            "tokenizers, encode_batch of all lines": "whole",
-            "nlptools, ids on disk": "ours",
+            "tokenizers, encode_batch of 1,000 lines": separate(theirs, tokenizer, text, 1000),
+            "tokenizers, encode_batch of all lines": separate(theirs, tokenizer, text, 0),
+            "nlptools, ids on disk": separate(ours, tokenizer, text, chosen.threads),
         }
-        workers = {
-            name: side_by_side.Worker(__file__, kind, options.tokenizer, str(text)) for name, kind in sides.items()
-        }
-        title = f"text to ids, {text.stat().st_size / 1e6:.0f} MB, {side_by_side.CORES} cores"
-        side_by_side.compare(title, "MB/s", workers, options.rounds)
+        run.compare(f"text to ids, {text.stat().st_size / 1e6:.0f} MB, {chosen.threads} threads", "MB/s", sides)
+
+
+def theirs(tokenizer: Path, text: Path, size: int) -> Job:
+    """Megabytes of `encode_batch`."""
+    import tokenizers
+
+    path = tokenizer / "tokenizer.json" if tokenizer.is_dir() else tokenizer
+    loaded, lines = tokenizers.Tokenizer.from_file(str(path)), [line for line in read(text) if line]
+
+    def job() -> float:
+        for start in range(0, len(lines), size or len(lines)):
+            batch = lines[start : start + (size or len(lines))]
+            [row.ids for row in loaded.encode_batch(batch, add_special_tokens=False)]
+        return text.stat().st_size / 1e6
+
+    return job
+
+
+def ours(tokenizer: Path, text: Path, threads: int) -> Job:
+    """Megabytes of what `pretrain-bert` does to its text."""
+    from nlptools.corpora import documents
+    from nlptools.files import streams
+    from nlptools.text import tokenizer as tokenizers
+
+    loaded = tokenizers.load(str(tokenizer))
+
+    def job() -> float:
+        with tempfile.TemporaryDirectory() as directory:
+            blocks = streams.all_blocks([str(text)], "strict")
+            documents.spool(blocks, Path(directory) / "train", loaded, longest=125, threads=threads)
+        return text.stat().st_size / 1e6
+
+    return job
 
 
 if __name__ == "__main__":

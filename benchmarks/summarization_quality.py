@@ -18,15 +18,11 @@ import gzip
 import json
 import math
 import re
-import tempfile
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import records
-import side_by_side
-from side_by_side import nlptools
+from side_by_side import Bench, bench, nlptools, published, read, report, trained, write
 
 KNOWN, LENGTH, SALIENT = 300, 150, 25  # words that are no rare ones; words of a mail that are looked at, that are kept
 PRIOR = 9.0  # as if every word had been seen so many times more, with the fate of rare words
@@ -81,16 +77,11 @@ def numbered(ranked: tuple[list[str], list[str]], known: set[str]) -> tuple[str,
     return " ".join(numbers.get(word, word) for word in in_order), numbers
 
 
-def write(path: Path, lines: list[str]) -> None:
-    """Write lines."""
-    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-
-
-def prepare(folder: Path, scratch: Path) -> list[dict[str, str]]:
+def prepare(folder: Path, scratch: Path, examples: int) -> list[dict[str, str]]:
     """Write pairs to learn from, and what is to be summarized with its references; the numbers of the latter's words."""
     with gzip.open(folder / "train.jsonl.gz", "rt", encoding="utf-8") as file:
-        train: list[dict[str, Any]] = [json.loads(line) for line in file]
-    dev = [json.loads(line) for line in (folder / "dev.jsonl").read_text(encoding="utf-8").split("\n") if line]
+        train: list[dict[str, Any]] = [json.loads(line) for line in file][: examples or None]
+    dev = [json.loads(line) for line in read(folder / "dev.jsonl")][: examples or None]
     counts = Counter(word for mail in train for word in words(mail["text"])[:LENGTH])
     counts.update(word for mail in train for word in 3 * words(mail["subject"]))
     known = {word for word, _ in counts.most_common(KNOWN)}
@@ -119,53 +110,48 @@ def prepare(folder: Path, scratch: Path) -> list[dict[str, str]]:
     return [{number: word for word, number in numbers.items()} for _, numbers in found]
 
 
-def rouge(scratch: Path, system: Path, name: str) -> str:
-    """ROUGE-1, -2 and -L against the subject; ROUGE-L against all references. Recorded under `name`."""
-    cells = []
+def rouge(scratch: Path, system: Path) -> dict[str, float]:
+    """ROUGE-1, -2 and -L against the subject; ROUGE-L against all references."""
+    found = {}
     for references, metrics in ((["subject"], "rouge1,rouge2,rougeL"), (["subject", "ann0", "ann1", "ann2"], "rougeL")):
         given = [word for name in references for word in ("-r", scratch / name)]
-        table = nlptools("evaluate", "-m", metrics, *given, system)
-        rows = [row.split("\t") for row in table.split("\n") if row.startswith("rouge")]
-        for metric, value, *_ in rows:
-            title = f"subjects of e-mails, AESLC, dev: {metric}, {len(references)} references"
-            records.record(title, "score", {name: float(value)})
-        cells += [f"{float(row[1]):>8.4f}" for row in rows]
-    return " ".join(cells)
+        for row in nlptools("evaluate", "-m", metrics, *given, system).split("\n"):
+            metric, value, *_ = [*row.split("\t"), ""]
+            if metric.startswith("rouge"):
+                found[f"subjects of e-mails, AESLC, dev: {metric}, {len(references)} references"] = float(value)
+    return found
 
 
-def summarized(scratch: Path, names: list[dict[str, str]], more: list[str]) -> tuple[Path, float]:
-    """Train, and write the subjects that the model gives; the file, and the minutes of training."""
-    pieces, model, out = scratch / "words.tsv", scratch / "model", scratch / "model.out"
+def summarized(run: Bench, names: list[dict[str, str]]) -> Path:
+    """Train, and write the subjects that the model gives."""
+    scratch, out = run.folder, run.folder / "model.out"
+    pieces, model = scratch / "words.tsv", scratch / "model"
     if not pieces.exists():
         nlptools("build-vocab", "-o", pieces, scratch / "tokens")
-    begin = time.perf_counter()
-    how = [*MODEL.split(), *TRAINING.split(), *more, "--valid", scratch / "valid.tsv", "-o", model]
-    nlptools("train-seq2seq", "-t", pieces, *how, scratch / "train.tsv")
-    minutes = (time.perf_counter() - begin) / 60
+    how = [*MODEL.split(), *TRAINING.split(), "--max-time", run.options.max_time, *run.options.rest]
+    metrics = trained(
+        model, "train-seq2seq", "-t", pieces, *how, "--valid", scratch / "valid.tsv", scratch / "train.tsv"
+    )
+    report("time of training", "minutes", {"nlptools, trained model": [metrics["seconds"] / 60]}, less=True)
     said = nlptools("generate", model, *SEARCH.split(), stdin=scratch / "mails").removesuffix("\n").split("\n")
     rows = [[numbers.get(word, word) for word in line.split()] for line, numbers in zip(said, names, strict=True)]
-    write(out, [" ".join(word for word in row if not word.startswith("<")) for row in rows])
-    return out, minutes
+    return write(out, [" ".join(word for word in row if not word.startswith("<")) for row in rows])
 
 
 def main() -> None:
-    arguments = side_by_side.options(__doc__, "rest*", keep=Path, max_time="45m")
-    folder = side_by_side.published("aeslc")
-    print(side_by_side.machine(), flush=True)
-    with tempfile.TemporaryDirectory() as temporary:
-        scratch = arguments.keep or Path(temporary)
-        scratch.mkdir(parents=True, exist_ok=True)
-        names = prepare(folder, scratch)
-        table = [f"{'AESLC, dev':<24} {'ROUGE-1':>8} {'-2':>8} {'-L':>8} {'-L of 4':>8}"]
+    with bench(__doc__, "rest*", max_time="45m", examples=0) as run:
+        scratch = run.folder
+        names, systems = prepare(published("aeslc"), scratch, run.options.examples), {}
         for name, how in (("lead-1", "lead"), ("lead-3", "lead --sentences 3"), ("TextRank", "textrank")):
-            nlptools("extract", "--method", *how.split(), scratch / "lines", stdout=scratch / name)
-            table.append(f"{name:<24} {rouge(scratch, scratch / name, name)}")
-        table.append(f"{'four salient words':<24} {rouge(scratch, scratch / 'four words', 'four salient words')}")
-        out, minutes = summarized(scratch, names, ["--max-time", arguments.max_time, *arguments.rest])
-        table.append(
-            f"{'model':<24} {rouge(scratch, out, 'nlptools, trained model')}   {minutes:.1f} minutes of training"
-        )
-    print("", *table, sep="\n")
+            systems[name] = scratch / name
+            nlptools("extract", "--method", *how.split(), scratch / "lines", stdout=systems[name])
+        systems |= {"four salient words": scratch / "four words", "nlptools, trained model": summarized(run, names)}
+        tables: dict[str, dict[str, list[float]]] = {}
+        for name, path in systems.items():
+            for title, value in rouge(scratch, path).items():
+                tables.setdefault(title, {})[name] = [value]
+        for title, rows in tables.items():
+            report(title, "score", rows)
 
 
 if __name__ == "__main__":

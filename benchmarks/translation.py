@@ -12,23 +12,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import side_by_side
+from side_by_side import found, read
 
 from nlptools.batches.pairs import PairBatch, PairBatches
 from nlptools.corpora.segmentations import Sentences, offsets_of
 
 PIECES = 8000  # of the vocabulary, with </s> and <unk>; the padding comes on top
 EOS, PAD = 0, PIECES
+SPREAD, END_BIAS = 0.05, 2.0  # of random weights; of the logit of the end of a text, in deviations of the logits
 PAIRS, TEST = 29000, 1000  # sentences made up when there are no others
 
 
 def sentences(part: str) -> tuple[list[str], list[str]]:
     """English and German lines of a part of Multi30k ("train", "val", "test_2016_flickr"), or made-up ones."""
-    folder = side_by_side.found("multi30k")
+    folder = found("multi30k")
     if folder is None:
         return _invented(PAIRS if part == "train" else TEST, seed=len(part))
-    english, german = ((folder / f"{part}.{language}").read_text(encoding="utf-8") for language in ("en", "de"))
-    return english.removesuffix("\n").split("\n"), german.removesuffix("\n").split("\n")
+    return read(folder / f"{part}.en"), read(folder / f"{part}.de")
 
 
 def _invented(count: int, seed: int) -> tuple[list[str], list[str]]:
@@ -65,6 +65,25 @@ def write_tokenizer(folder: Path) -> None:
     (folder / "vocab.json").write_text(json.dumps(vocabulary, ensure_ascii=False), encoding="utf-8")
     settings = {"tokenizer_class": "MarianTokenizer", "source_lang": "en", "target_lang": "de", "model_max_length": 512}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+
+
+def random_model(folder: Path, layers: int, hidden: int) -> Path:
+    """A MarianMT directory with random weights; the end of a text is likelier than other pieces, so that texts end."""
+    import torch
+    from transformers import MarianConfig, MarianMTModel
+
+    folder.mkdir(parents=True)
+    write_tokenizer(folder)
+    torch.manual_seed(0)
+    sides: dict[str, Any] = {}
+    for side in ("encoder", "decoder"):
+        sides |= {f"{side}_layers": layers, f"{side}_attention_heads": hidden // 64, f"{side}_ffn_dim": 4 * hidden}
+    marks = {"pad_token_id": PAD, "eos_token_id": EOS, "decoder_start_token_id": PAD, "forced_eos_token_id": EOS}
+    model = MarianMTModel(MarianConfig(vocab_size=PIECES + 1, d_model=hidden, init_std=SPREAD, **sides, **marks))
+    bias: Any = model.final_logits_bias
+    bias[0, EOS] = END_BIAS * SPREAD * hidden**0.5
+    model.save_pretrained(folder)
+    return folder
 
 
 class Pieces:

@@ -14,12 +14,11 @@ import re
 import statistics
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from pydoc_data.topics import topics
 
-import side_by_side
-from side_by_side import machine
+from side_by_side import bench
+from side_by_side import write as written
 
 ENCODER = "--layers 6 --hidden 384 --heads 6 --intermediate 1536"
 # Preparation, run once with OLD; then name -> command. All commands run in one directory.
@@ -65,7 +64,10 @@ def prepare(folder: Path) -> None:
     """Write the texts."""
     lines = [" ".join(p.split()) for key in sorted(topics) for p in topics[key].split("\n\n") if p.strip()]
     held_out, train = lines[::10], [line for i, line in enumerate(lines) if i % 10]
-    write = lambda name, rows: (folder / name).write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")  # noqa: E731
+
+    def write(name: str, rows: list[str]) -> None:
+        written(folder / name, rows)
+
     write("train.txt", train)
     write("held-out.txt", held_out)
     many = lines * 8
@@ -101,11 +103,9 @@ def run(checkout: Path, command: str, folder: Path) -> float:
 
 def main() -> None:
     """Run all jobs and print a table."""
-    options = side_by_side.options(__doc__, "/old", "/new", rounds=5, only="")
-    old, new = options.old.resolve(), options.new.resolve()
-    print(machine(), flush=True)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with bench(__doc__, "/old", "/new", rounds=5, only="") as found:
+        options, folder = found.options, found.folder
+        old, new = options.old.resolve(), options.new.resolve()
         prepare(folder)
         for command in PREPARE.strip().split("\n"):
             run(old, command, folder)

