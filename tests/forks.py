@@ -121,7 +121,8 @@ def ask(address: str, args: list[str]) -> None:
     if status < 0:
         import signal
 
-        signal.signal(-status, signal.SIG_DFL)
+        if -status != signal.SIGKILL:
+            signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
     os._exit(status)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from nlptools import errors
 from nlptools.compute import cluster
 
 TALK = """
-import sys, time
+import os, signal, sys, time
 from nlptools.compute import backend
 from nlptools import cli, configs
 from nlptools.errors import Stopped
@@ -24,6 +25,8 @@ try:
         here.broadcast({"step": 1})
         print("talks", flush=True)
         time.sleep(0.01)
+        if os.environ["RANK"] == sys.argv[1]:
+            os.kill(os.getpid(), signal.SIGKILL)
 except Stopped as error:
     print(error, file=sys.stderr)
     here.close()
@@ -32,13 +35,12 @@ except Stopped as error:
 
 
 @pytest.mark.parametrize("killed", [0, 2])
-def test_the_rank_that_ended_is_named(tmp_path: Path, killed: int) -> None:
-    started = processes(3, tmp_path, "-c", TALK)
-    for process in started:
-        assert process.stdout is not None and process.stdout.readline() == "talks\n"
-    started[killed].kill()
+def test_the_rank_that_ended_is_named(tmp_path: Path, fork_server: list[str], killed: int) -> None:
+    (tmp_path / "talk.py").write_text(TALK)
+    started = processes(3, tmp_path, "talk.py", killed, command=fork_server)
     for rank, process in enumerate(started):
-        _, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=60)
+        assert out.startswith("talks\n")
         if rank == killed:
             assert process.returncode == -signal.SIGKILL
         else:
@@ -46,15 +48,16 @@ def test_the_rank_that_ended_is_named(tmp_path: Path, killed: int) -> None:
             assert f"rank {rank}: the connection to rank {killed} is lost" in err
 
 
-def test_a_run_of_two_processes_of_which_one_is_killed_goes_on(tmp_path: Path) -> None:
+def test_a_run_of_two_processes_of_which_one_is_killed_goes_on(tmp_path: Path, fork_server: list[str]) -> None:
     (tmp_path / "train.txt").write_text("a b c d e f\n" * 50)
     (tmp_path / "vocab.tsv").write_text("<unk>\t0\n</s>\t0\n" + "".join(f"{letter}\t1\n" for letter in "abcdef"))
-    args = ("-m", "nlptools", "train-lm", "-t", "vocab.tsv", "--layers", "1", "--hidden", "8", "--heads", "1",
+    args = ("train-lm", "-t", "vocab.tsv", "--layers", "1", "--hidden", "8", "--heads", "1",
             "--context", "4", "--batch-size", "2", "--threads", "1", "--device", "cpu", "--log-every", "1",
             "--save-every", "5", "-o", "lm", "train.txt")  # fmt: skip
-    main, other = processes(2, tmp_path, *args, "--steps", "1000000")
+    main, other = processes(2, tmp_path, "-m", "nlptools", *args, "--steps", "1000000")
     while not (tmp_path / "lm/checkpoints/step-000005").is_dir():
         assert main.poll() is None
+        time.sleep(0.02)
     other.kill()
     _, err = main.communicate(timeout=60)
     other.communicate()
@@ -62,7 +65,7 @@ def test_a_run_of_two_processes_of_which_one_is_killed_goes_on(tmp_path: Path) -
     assert "nlptools train-lm: rank 0: the connection to rank 1 is lost\n  hint: the same command continues" in err
     assert "internal error" not in err and not (tmp_path / "lm/.lock").exists()
     step = max(int(path.name[5:]) for path in (tmp_path / "lm/checkpoints").glob("step-*"))
-    again = processes(2, tmp_path, *args, "--steps", str(step + 3))
+    again = processes(2, tmp_path, *args, "--steps", str(step + 3), command=fork_server)
     for process in again:
         _, err = process.communicate(timeout=60)
         assert process.returncode == 0, err

@@ -17,21 +17,21 @@ from nlptools.training.engine.weights import Weights
 from nlptools.training.objectives import CausalLM
 
 
-def trained(directory: Path, count: int, *steps: int) -> tuple[dict[str, Tensor], list[int]]:
+def trained(server: list[str], directory: Path, count: int, *steps: int) -> tuple[dict[str, Tensor], list[int]]:
     """The last weights of runs of so many processes, each of which goes on from the last, and what each process held."""
     directory.mkdir()
     for end in steps:
-        started = processes(count, directory, toy_sharding.__file__, ".", str(end))
+        started = processes(count, directory, toy_sharding.__file__, ".", str(end), command=server)
         outputs = [process.communicate(timeout=120) for process in started]
         assert [process.returncode for process in started] == [0] * count, outputs
     return load_tensors(directory / "last.safetensors"), [int(out) for out, _ in outputs]
 
 
-def test_a_way_to_shard_is_one_file(tmp_path: Path) -> None:
+def test_a_way_to_shard_is_one_file(tmp_path: Path, fork_server: list[str]) -> None:
     """Two processes that keep half of the weights each end with the weights of one, also when they stop and continue."""
-    whole, (all_held,) = trained(tmp_path / "whole", 1, 8)
-    shards, held = trained(tmp_path / "shards", 2, 8)
-    parts, _ = trained(tmp_path / "parts", 2, 4, 8)
+    whole, (all_held,) = trained(fork_server, tmp_path / "whole", 1, 8)
+    shards, held = trained(fork_server, tmp_path / "shards", 2, 8)
+    parts, _ = trained(fork_server, tmp_path / "parts", 2, 4, 8)
     assert sum(held) == all_held and max(held) < 0.51 * all_held
     assert whole.keys() == shards.keys()
     for name, tensor in whole.items():
