@@ -9,10 +9,12 @@ import asyncio
 import base64
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -27,17 +29,20 @@ from nlptools.configs.serve import Serve
 from nlptools.configs.units import duration, size
 from nlptools.errors import NlptoolsError, shown
 from nlptools.inference.generation.requests import CompletionRequest
+from nlptools.inference.generation.token_pieces import Piece
+from nlptools.json_types import Json, JsonObject
 from nlptools.serving import completion_keys, completions
 from nlptools.serving.answers import CompletionAnswer
 from nlptools.serving.errors import JsonErrors, error_object
-from nlptools.serving.service import EMBED, Service
-from nlptools.serving.worker import Busy, Job, OnText, Worker
+from nlptools.serving.service import EMBED, CompletionJob, EmbeddingJob, Service
+from nlptools.serving.worker import Busy, I, Job, R, Worker
 
 GRACE = 2.0  # seconds in which an answer that ran out of time is cut short and sent
 _POLL = 0.5  # seconds between two looks whether the client is still there
 _MOST_CHOICES = 128
 _MOST_STOPS = 1000  # they are searched for after every token
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
+Grown = tuple[int, str, Sequence[Piece]]  # see `OnText`
 _EMBEDDING_KEYS = ("input", "model", "encoding_format", "dimensions", "user")
 
 
@@ -107,11 +112,17 @@ class _Api:
         answer = CompletionAnswer(self.service.name, asked)
         if body.get("stream"):
             queue = _Queue()
-            jobs = self._submit([(each.settings, each) for each in asked], deadline, queue.put)
+            jobs = [
+                CompletionJob(each.settings, each, deadline, partial(queue.put, number))
+                for number, each in enumerate(asked)
+            ]
+            self.worker.submit(jobs)
             pieces = self._stream(jobs, queue, answer, _wants_usage(body))
             return StreamingResponse(pieces, media_type="text/event-stream")
-        jobs = self._submit([(each.settings, each) for each in asked], deadline)
-        return JSONResponse(answer.whole(await self._results(request, jobs)))
+        jobs = [CompletionJob(each.settings, each, deadline) for each in asked]
+        self.worker.submit(jobs)
+        results = await self._results(request, jobs)
+        return JSONResponse(answer.whole(results))
 
     async def embed(self, request: Request) -> Response:
         if self.service.embedder is None:
@@ -127,7 +138,8 @@ class _Api:
             raise Refused(400, "expected float or base64", "encoding_format")
         if body.get("dimensions") is not None:
             raise Refused(400, "the number of dimensions cannot be chosen", "dimensions")
-        jobs = self._submit([(EMBED, text) for text in texts], deadline)
+        jobs = [EmbeddingJob(EMBED, text, deadline) for text in texts]
+        self.worker.submit(jobs)
         rows = await self._results(request, jobs)
         encode = _base64 if encoding == "base64" else (lambda row: [float(x) for x in row])
         count = sum(tokens for _, tokens in rows)
@@ -140,7 +152,7 @@ class _Api:
     def _deadline(self) -> float:
         return time.monotonic() + duration(self.settings.timeout)
 
-    async def _body(self, request: Request, deadline: float) -> dict[str, Any]:
+    async def _body(self, request: Request, deadline: float) -> JsonObject:
         """The JSON object of a request for this model. Raises Refused."""
         close = {"connection": "close"}  # the client would otherwise go on sending
         most = size(self.settings.most_body)
@@ -160,15 +172,15 @@ class _Api:
         self._check_model(body.get("model"))
         return body
 
-    def _check_model(self, name: Any) -> None:
+    def _check_model(self, name: Json) -> None:
         if name not in (None, self.service.name):
             message = f"no model {shown(str(name))} here, expected {shown(self.service.name)}"
             raise Refused(404, message, "model")
 
-    def _model(self) -> dict[str, Any]:
+    def _model(self) -> dict[str, object]:
         return {"id": self.service.name, "object": "model", "created": self.started, "owned_by": "nlptools"}
 
-    def _requests(self, body: dict[str, Any], chat: bool) -> list[CompletionRequest]:
+    def _requests(self, body: JsonObject, chat: bool) -> list[CompletionRequest]:
         """A request for each prompt. Raises Refused or DataError."""
         if self.service.generator is None:
             raise Refused(404, f"{self.service.name} does not generate text")
@@ -192,7 +204,7 @@ class _Api:
         self.service.check(asked)
         return asked
 
-    def _check_number(self, body: dict[str, Any], key: str) -> None:
+    def _check_number(self, body: JsonObject, key: str) -> None:
         """Raise Refused for a list of more texts than may ever wait, before anything is made of them."""
         texts, most = body.get(key), self.settings.most_waiting
         if isinstance(texts, list) and len(texts) > most and isinstance(texts[0], str | list):
@@ -200,19 +212,12 @@ class _Api:
 
     # -- jobs -----------------------------------------------------------------------------------------------------
 
-    def _submit(self, items: Sequence[tuple[Any, Any]], deadline: float, on_text: OnText | None = None) -> list[Job]:
-        jobs = [
-            Job(key, item, deadline, on_text and partial(on_text, number)) for number, (key, item) in enumerate(items)
-        ]
-        self.worker.submit(jobs)
-        return jobs
-
-    async def _results(self, request: Request, jobs: Sequence[Job]) -> list[Any]:
+    async def _results(self, request: Request, jobs: Sequence[Job[I, R]]) -> list[R]:
         """The results of jobs; if the client leaves, they end early. Raises what a job raised."""
-        waiting: set[Awaitable[Any]] = {asyncio.wrap_future(job.result) for job in jobs}
+        waiting = {asyncio.wrap_future(job.result) for job in jobs}
         try:
             while waiting:
-                _, waiting = await asyncio.wait(waiting, timeout=_POLL)  # type: ignore[type-var]
+                _, waiting = await asyncio.wait(waiting, timeout=_POLL)
                 if waiting and await request.is_disconnected():
                     raise ClientDisconnect
                 if waiting and time.monotonic() > jobs[0].deadline + GRACE:
@@ -223,7 +228,7 @@ class _Api:
         return [job.result.result() for job in jobs]
 
     async def _stream(
-        self, jobs: Sequence[Job], queue: _Queue, answer: CompletionAnswer, usage: bool
+        self, jobs: Sequence[CompletionJob], queue: _Queue, answer: CompletionAnswer, usage: bool
     ) -> AsyncIterator[str]:
         """Server-sent events: the text as it grows, then the reasons for its end."""
         try:
@@ -260,17 +265,17 @@ class _Queue:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._queue = asyncio.Queue[tuple[int, tuple[Any, ...] | None]]()
+        self._queue = asyncio.Queue[tuple[int, Grown | None]]()
 
-    def put(self, number: int, *grown: Any) -> None:
+    def put(self, number: int, sample: int, text: str, pieces: Sequence[Piece]) -> None:
         """More of the answer of a job, see `OnText`."""
-        self._loop.call_soon_threadsafe(self._queue.put_nowait, (number, grown))
+        self._loop.call_soon_threadsafe(self._queue.put_nowait, (number, (sample, text, pieces)))
 
     def end(self, number: int, _: object) -> None:
         """The end of a job."""
         self._loop.call_soon_threadsafe(self._queue.put_nowait, (number, None))
 
-    async def get(self) -> tuple[int, tuple[Any, ...] | None]:
+    async def get(self) -> tuple[int, Grown | None]:
         """The next of these: the number of a job, and what `put` got, or None."""
         return await self._queue.get()
 
@@ -285,7 +290,7 @@ async def _read(request: Request, most: int) -> bytes | None:
     return bytes(data)
 
 
-def _wants_usage(body: Mapping[str, Any]) -> bool:
+def _wants_usage(body: Mapping[str, Json]) -> bool:
     """Whether a stream ends with the numbers of tokens. Raises Refused."""
     options = body.get("stream_options") or {}
     if not isinstance(options, dict) or not isinstance(options.get("include_usage", False), bool):
@@ -293,18 +298,19 @@ def _wants_usage(body: Mapping[str, Any]) -> bool:
     return bool(options.get("include_usage"))
 
 
-def _texts(body: dict[str, Any], key: str) -> list[str]:
+def _texts(body: JsonObject, key: str) -> list[str]:
     """The text or the texts under `key`. Raises Refused."""
     value = body.get(key)
-    texts = [value] if isinstance(value, str) else value
-    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+    values = value if isinstance(value, list) else [value]
+    texts = [text for text in values if isinstance(text, str)]
+    if not texts or len(texts) < len(values):
         raise Refused(400, "expected a text or a list of texts; token numbers are not supported", key)
     return texts
 
 
-def _base64(row: Any) -> str:
+def _base64(row: NDArray[np.float32]) -> str:
     return base64.b64encode(row.astype("<f4").tobytes()).decode()
 
 
-def _event(data: dict[str, Any]) -> str:
+def _event(data: Mapping[str, object]) -> str:
     return f"data: {json.dumps(data)}\n\n"

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from nlptools.inference.generation.requests import CompletionRequest
 from nlptools.inference.generation.token_pieces import Piece
@@ -30,7 +30,7 @@ class CompletionOutput(Protocol):
 
 def batch_line(
     asked: Sequence[CompletionRequest], number: int, outputs: Sequence[Sequence[CompletionOutput]]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The line of a batch API's output for the prompts of the request on line `number`, counted from 0."""
     answer = {"status_code": 200, "request_id": f"req_{number}", "body": response(asked, number, outputs)}
     return {"id": f"batch_req_{number}", "custom_id": asked[0].record["custom_id"], "response": answer, "error": None}
@@ -38,7 +38,7 @@ def batch_line(
 
 def response(
     asked: Sequence[CompletionRequest], number: int, outputs: Sequence[Sequence[CompletionOutput]]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The object of a chat completion, or of a completion, with a choice for each output of each prompt."""
     record, chat = asked[0].record, asked[0].chat
     body = record.get("body", record)
@@ -73,7 +73,7 @@ def echoed(asked: CompletionRequest, prompt: Sequence[Piece]) -> str:
     return "".join(piece.text for piece in prompt) if prompt else asked.prompt
 
 
-def _choice(asked: CompletionRequest, output: CompletionOutput) -> dict[str, Any]:
+def _choice(asked: CompletionRequest, output: CompletionOutput) -> dict[str, object]:
     scores = None
     if asked.settings.logprobs:
         scores = completion_scores([*output.prompt, *output.pieces], 0, bool(asked.settings.top_logprobs))
@@ -81,7 +81,7 @@ def _choice(asked: CompletionRequest, output: CompletionOutput) -> dict[str, Any
     return {"text": text, "logprobs": scores, "finish_reason": finish_reason(output)}
 
 
-def _chat_choice(asked: CompletionRequest, output: CompletionOutput) -> dict[str, Any]:
+def _chat_choice(asked: CompletionRequest, output: CompletionOutput) -> dict[str, object]:
     message = {"role": "assistant", "content": output.text, "refusal": None}
     scores = chat_scores(output.pieces) if asked.settings.logprobs else None
     return {"message": message, "logprobs": scores, "finish_reason": finish_reason(output)}
@@ -94,17 +94,17 @@ class ChoiceStream:
         self.asked, self.index = asked, index
         self._written = 0  # characters of a completion
 
-    def begin(self) -> dict[str, Any]:
+    def begin(self) -> dict[str, object]:
         """The first chunk: the role, or the prompt if it is echoed without log-probabilities."""
         if self.asked.chat:
             return self._chunk({"delta": {"role": "assistant", "content": ""}})
         settings = self.asked.settings
         return self.grow(echoed(self.asked, ()) if not settings.logprobs else "", ())
 
-    def grow(self, text: str, pieces: Sequence[Piece], finish: str | None = None) -> dict[str, Any]:
+    def grow(self, text: str, pieces: Sequence[Piece], finish: str | None = None) -> dict[str, object]:
         """More of the answer, with its tokens if they are asked for."""
         settings = self.asked.settings
-        scores: dict[str, Any] | None = None
+        scores: dict[str, object] | None = None
         if self.asked.chat:
             if settings.logprobs and pieces:
                 scores = chat_scores(pieces)
@@ -114,11 +114,11 @@ class ChoiceStream:
         self._written += len(text)
         return self._chunk({"text": text}, scores, finish)
 
-    def end(self, finish: str) -> dict[str, Any]:
+    def end(self, finish: str) -> dict[str, object]:
         """Its end: why there is no more."""
         return self._chunk({"delta": {}} if self.asked.chat else {"text": ""}, None, finish)
 
     def _chunk(
-        self, content: dict[str, Any], scores: dict[str, Any] | None = None, finish: str | None = None
-    ) -> dict[str, Any]:
+        self, content: dict[str, object], scores: dict[str, object] | None = None, finish: str | None = None
+    ) -> dict[str, object]:
         return {"index": self.index, **content, "logprobs": scores, "finish_reason": finish}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any
 
 from nlptools.errors import UsageError, shown
+from nlptools.json_types import Json
 
 # The options that a request may have: OpenAI's names of them, and those that have the name of the option.
 OPTIONS: Mapping[str, str] = {
@@ -34,10 +34,10 @@ _UNSUPPORTED = (
     *("tools", "tool_choice", "functions", "function_call", "logit_bias", "suffix", "audio", "modalities"),
     *("reasoning_effort", "verbosity", "web_search_options", "moderation"),
 )
-_NOTHING: tuple[Any, ...] = (None, [], {}, "none", ["text"])  # values that ask for nothing
+_NOTHING: tuple[Json, ...] = (None, [], {}, "none", ["text"])  # values that ask for nothing
 
 
-def check(body: Mapping[str, Any], *, chat: bool, streams: bool) -> None:
+def check(body: Mapping[str, Json], *, chat: bool, streams: bool) -> None:
     """Raise UsageError for the first key of a request that is not obeyed.
 
     Args:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from nlptools.inference.generation.token_pieces import Piece, Spelled
 
 _IMPOSSIBLE = -9999.0
 
 
-def completion_scores(pieces: Sequence[Piece], offset: int, top: bool) -> dict[str, Any]:
+def completion_scores(pieces: Sequence[Piece], offset: int, top: bool) -> dict[str, object]:
     """The object under "logprobs" of a choice of a completion.
 
     Args:
@@ -44,7 +43,7 @@ def _best(piece: Piece) -> dict[str, float] | None:
     return best
 
 
-def chat_scores(pieces: Sequence[Piece]) -> dict[str, Any]:
+def chat_scores(pieces: Sequence[Piece]) -> dict[str, object]:
     """The object under "logprobs" of a choice of a chat completion."""
     content = [
         {**_token(piece.token, piece.logprob), "top_logprobs": [_token(*each) for each in piece.top]}
@@ -54,7 +53,7 @@ def chat_scores(pieces: Sequence[Piece]) -> dict[str, Any]:
     return {"content": content, "refusal": None}
 
 
-def _token(token: Spelled, logprob: float | None) -> dict[str, Any]:
+def _token(token: Spelled, logprob: float | None) -> dict[str, object]:
     value = None if logprob is None else _finite(logprob)
     return {"token": token.name, "logprob": value, "bytes": list(token.data)}
 

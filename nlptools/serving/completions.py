@@ -16,6 +16,7 @@ from nlptools.configs.generation import Generate
 from nlptools.configs.serve import Serve
 from nlptools.errors import DataError, UsageError, shown
 from nlptools.inference.generation.requests import CompletionRequest
+from nlptools.json_types import Json, JsonObject
 from nlptools.serving import completion_keys, json_schemas
 from nlptools.serving.completion_keys import OPTIONS
 
@@ -25,6 +26,7 @@ _MOST_TOP = 20  # top_logprobs, as in OpenAI's API
 _URLS = {"/v1/completions": "prompt", "/v1/chat/completions": "messages"}  # and the key that a body for it has
 USUAL_TOKENS = 16  # new tokens of a completion that names no number, as in OpenAI's API
 Decode = Callable[[Sequence[int]], str]
+Fields = dict[str, Any]  # some fields of `Generate`, by name, with checked values
 
 
 class Render(Protocol):
@@ -32,7 +34,7 @@ class Render(Protocol):
 
     @property
     def end(self) -> str: ...
-    def __call__(self, messages: Sequence[Mapping[str, Any]], /) -> str: ...
+    def __call__(self, messages: Sequence[Mapping[str, Json]], /) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Prompting:
 
 
 def request(
-    record: dict[str, Any],
+    record: JsonObject,
     settings: Generate,
     prompting: Prompting = Prompting(),
     path: str | None = None,
@@ -64,7 +66,7 @@ def request(
 
 
 def requests(
-    record: dict[str, Any],
+    record: JsonObject,
     settings: Generate,
     prompting: Prompting,
     path: str | None = None,
@@ -112,7 +114,7 @@ def requests(
         raise DataError(str(error), path=path, line=line) from None
 
 
-def _check_url(record: Mapping[str, Any], chat: bool) -> None:
+def _check_url(record: Mapping[str, Json], chat: bool) -> None:
     """Raise UsageError for a request to another address of the API."""
     url = record.get("url", "/v1/chat/completions" if chat else "/v1/completions")
     if url not in _URLS:
@@ -126,13 +128,13 @@ def _check_url(record: Mapping[str, Any], chat: bool) -> None:
 # -- prompts ----------------------------------------------------------------------------------------------------------
 
 
-def _prompts(body: Mapping[str, Any], decode: Decode | None) -> list[tuple[str, tuple[int, ...] | None]]:
+def _prompts(body: Mapping[str, Json], decode: Decode | None) -> list[tuple[str, tuple[int, ...] | None]]:
     """The text of each prompt, and its token numbers if it is given as these."""
     value = body.get("prompt")
-    several = value if isinstance(value, list) and value and not all(map(_is_number, value)) else [value]
+    several = value if isinstance(value, list) and value and not _are_numbers(value) else [value]
     out: list[tuple[str, tuple[int, ...] | None]] = []
     for each in several:
-        if isinstance(each, list) and each and all(map(_is_number, each)) and decode is not None:
+        if isinstance(each, list) and each and _are_numbers(each) and decode is not None:
             out.append((_decoded(each, decode), tuple(each)))
         elif isinstance(each, str):
             out.append((_text({"prompt": each}, "prompt"), None))
@@ -145,6 +147,10 @@ def _is_number(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _are_numbers(values: Sequence[Json]) -> TypeGuard[list[int]]:
+    return all(map(_is_number, values))
+
+
 def _decoded(ids: Sequence[int], decode: Decode) -> str:
     try:
         if min(ids) >= 0:
@@ -154,7 +160,7 @@ def _decoded(ids: Sequence[int], decode: Decode) -> str:
     raise UsageError('"prompt": expected numbers of tokens of the model')
 
 
-def _text(body: Mapping[str, Any], key: str) -> str:
+def _text(body: Mapping[str, Json], key: str) -> str:
     text = body.get(key)
     if not isinstance(text, str):
         raise UsageError(f'expected a text under "{key}"')
@@ -163,11 +169,13 @@ def _text(body: Mapping[str, Any], key: str) -> str:
     return text
 
 
-def _conversation(messages: Any, render: Render | None) -> str:
-    if not isinstance(messages, list) or not messages or not all(isinstance(each, dict) for each in messages):
+def _conversation(messages: Json, render: Render | None) -> str:
+    listed = messages if isinstance(messages, list) else []
+    objects = [each for each in listed if isinstance(each, dict)]
+    if not objects or len(objects) < len(listed):
         raise UsageError('expected a list of objects under "messages"')
-    plain = []
-    for message in messages:
+    plain: list[JsonObject] = []
+    for message in objects:
         plain.append({**message, "content": _content(message.get("content"))})
         for key in ("role", "content"):
             _text(plain[-1], key)
@@ -179,23 +187,25 @@ def _conversation(messages: Any, render: Render | None) -> str:
         raise UsageError(str(error)) from None
 
 
-def _content(content: Any) -> Any:
+def _content(content: Json) -> Json:
     """The text of a message, joined from its parts. Raises UsageError for parts that are not text."""
     if not isinstance(content, list):
         return content
+    texts = []
     for part in content:
         kind = part.get("type") if isinstance(part, dict) else None
-        if kind not in ("text", "input_text"):
+        if not isinstance(part, dict) or kind not in ("text", "input_text"):
             raise UsageError(f'a part of the type {shown(str(kind))} under "content" is not supported, only "text"')
-    return "".join(_text(part, "text") for part in content)
+        texts.append(_text(part, "text"))
+    return "".join(texts)
 
 
 # -- options ----------------------------------------------------------------------------------------------------------
 
 
-def _options(body: Mapping[str, Any], chat: bool, settings: Generate) -> dict[str, Any]:
+def _options(body: Mapping[str, Json], chat: bool, settings: Generate) -> Fields:
     """The options of a request, by their names here. Raises UsageError."""
-    own: dict[str, Any] = _echo(body.get("echo"))
+    own = _echo(body.get("echo"))
     scores_prompt = not chat and own.get("echo", settings.echo)
     for key, name in OPTIONS.items():
         if body.get(key) is not None:
@@ -210,15 +220,16 @@ def _options(body: Mapping[str, Any], chat: bool, settings: Generate) -> dict[st
     return own
 
 
-def _value(key: str, value: Any) -> Any:
+def _value(key: str, value: Json) -> str | float | tuple[str, ...]:
     """The value of an option, checked against its type and its bounds. Raises UsageError."""
     if key == "match":
         if not isinstance(value, str):
             raise UsageError('expected a regular expression under "match"')
         return value
     if key in _TEXTS:
-        texts = [value] if isinstance(value, str) else value
-        if not isinstance(texts, list) or not all(isinstance(text, str) and text for text in texts):
+        values = value if isinstance(value, list) else [value]
+        texts = [text for text in values if isinstance(text, str) and text]
+        if len(texts) < len(values):
             raise UsageError(f'expected a text, or a list of texts, under "{key}"')
         return tuple(texts)
     field = _FIELDS[OPTIONS[key]]
@@ -226,14 +237,14 @@ def _value(key: str, value: Any) -> Any:
     assert limits is not None
     low, high = limits
     whole = str(field.type).startswith("int")
-    fine = isinstance(value, int if whole else int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not fine or not low <= value <= high:
+    number = value if isinstance(value, int if whole else int | float) and not isinstance(value, bool) else math.nan
+    if not low <= number <= high or math.isinf(number):
         range_ = f"{low:,.0f} to {high:,.0f}" if whole else f"{low:g} to {high:g}"
         raise UsageError(f'expected a {"whole " if whole else ""}number from {range_} under "{key}"')
-    return value if whole else float(value)
+    return number if whole else float(number)
 
 
-def _log_probabilities(body: Mapping[str, Any]) -> dict[str, Any]:
+def _log_probabilities(body: Mapping[str, Json]) -> Fields:
     """The options for "logprobs" (true, or in completions a number) and "top_logprobs". Raises UsageError."""
     wanted, key = body.get("logprobs"), "top_logprobs"
     top = body.get(key) or 0
@@ -246,7 +257,7 @@ def _log_probabilities(body: Mapping[str, Any]) -> dict[str, Any]:
     return {"logprobs": True, "top_logprobs": top} if wanted or top else {}
 
 
-def _echo(echo: Any) -> dict[str, bool]:
+def _echo(echo: Json) -> Fields:
     if echo is None:
         return {}
     if not isinstance(echo, bool):
@@ -254,7 +265,7 @@ def _echo(echo: Any) -> dict[str, bool]:
     return {"echo": echo}
 
 
-def _seed(seed: Any) -> int | None:
+def _seed(seed: Json) -> int | None:
     if seed is not None and (not _is_number(seed) or not 0 <= seed <= LARGEST_SEED):
         raise UsageError(f'expected a whole number from 0 to {LARGEST_SEED} under "seed"')
     return seed

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
-def error_object(message: str, status: int, key: str | None = None) -> dict[str, Any]:
+def error_object(message: str, status: int, key: str | None = None) -> dict[str, object]:
     """The object of an error; `key` is the one of the request that is wrong."""
     kind = "invalid_request_error" if status < 500 else "server_error"
     code = "model_not_found" if status == 404 and key == "model" else None

@@ -11,10 +11,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from nlptools.errors import UsageError, shown
 from nlptools.formats.integer_ranges import integers
+from nlptools.json_types import Json, JsonObject
 
 _MOST = 20_000  # characters of an expression
 _DEPTH = 3  # of objects and arrays inside an object without a schema
@@ -36,33 +36,33 @@ _ANNOTATIONS = frozenset(
     ("title", "description", "default", "examples", "$schema", "$id", "$comment", "deprecated", "readOnly")
 ) | {"writeOnly", "$defs", "definitions", "$anchor", "discriminator"}
 
-Schema = Mapping[str, Any]
 
-
-def response_pattern(response_format: Any) -> str | None:
+def response_pattern(response_format: Json) -> str | None:
     """The regular expression for the value of "response_format" in a request; None: any text.
 
     Raises:
         UsageError: another type than text, json_object and json_schema, or what `pattern` raises.
     """
-    kind = response_format.get("type") if isinstance(response_format, dict) else None
+    asked = response_format if isinstance(response_format, dict) else {}
+    kind = asked.get("type")
     if response_format is None or kind == "text":
         return None
     if kind == "json_object":
         return _object_of_anything(_DEPTH)
-    named = response_format.get("json_schema") if kind == "json_schema" else None
-    if not isinstance(named, dict) or not isinstance(named.get("schema"), dict):
+    named = asked.get("json_schema") if kind == "json_schema" else None
+    schema = named.get("schema") if isinstance(named, dict) else None
+    if not isinstance(schema, dict):
         raise UsageError(
             'expected {"type": "json_schema", "json_schema": {"name": NAME, "schema": SCHEMA}} under "response_format",'
             ' or the type "json_object" or "text"'
         )
     try:
-        return pattern(named["schema"])
+        return pattern(schema)
     except UsageError as error:
         raise UsageError(f'"response_format": {error}') from None
 
 
-def pattern(schema: Schema) -> str:
+def pattern(schema: JsonObject) -> str:
     """A regular expression for texts that are valid under `schema`.
 
     Raises:
@@ -75,10 +75,10 @@ def pattern(schema: Schema) -> str:
 
 
 class _Writer:
-    def __init__(self, root: Schema) -> None:
+    def __init__(self, root: JsonObject) -> None:
         self.root = root
 
-    def value(self, schema: Any, place: str, inside: tuple[str, ...]) -> str:
+    def value(self, schema: Json, place: str, inside: tuple[str, ...]) -> str:
         """The expression for a schema at a place, inside of some references."""
         if not isinstance(schema, dict) or not schema:
             raise UsageError(f"{place}: expected a schema that restricts its values, found {shown(str(schema))}")
@@ -88,7 +88,7 @@ class _Writer:
             raise UsageError(f"{place}: the schema is too large for an automaton")
         return written
 
-    def _written(self, asked: dict[str, Any], place: str, inside: tuple[str, ...]) -> str:
+    def _written(self, asked: JsonObject, place: str, inside: tuple[str, ...]) -> str:
         for key, write in (("$ref", self._reference), ("anyOf", self._any), ("allOf", self._all)):
             if key in asked:
                 _refuse_rest(asked, place, but=(key,))
@@ -108,7 +108,7 @@ class _Writer:
         parts = [{key: asked[key] for key in asked if key in known.get(str(kind), ())} for kind in kinds]
         return _either(self._kind(kind, part, place, inside) for kind, part in zip(kinds, parts, strict=True))
 
-    def _kind(self, kind: Any, asked: dict[str, Any], place: str, inside: tuple[str, ...]) -> str:
+    def _kind(self, kind: Json, asked: JsonObject, place: str, inside: tuple[str, ...]) -> str:
         """The expression for values of one type."""
         if not isinstance(kind, str) or kind not in self._kinds():
             raise UsageError(
@@ -118,7 +118,7 @@ class _Writer:
         _refuse_rest(asked, place, but=keys)
         return write(asked, place, inside)
 
-    def _kinds(self) -> dict[str, tuple[Sequence[str], Callable[[dict[str, Any], str, tuple[str, ...]], str]]]:
+    def _kinds(self) -> dict[str, tuple[Sequence[str], Callable[[JsonObject, str, tuple[str, ...]], str]]]:
         """Types: their keywords, and the method that writes their expression."""
         numbers = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
         return {
@@ -131,29 +131,29 @@ class _Writer:
             "null": ((), lambda *_: "null"),
         }
 
-    def _reference(self, name: Any, place: str, inside: tuple[str, ...]) -> str:
+    def _reference(self, name: Json, place: str, inside: tuple[str, ...]) -> str:
         if not isinstance(name, str) or not name.startswith("#"):
             raise UsageError(f'{place}: "$ref" {shown(str(name))} is not supported: it leads out of the schema')
         if name in inside:
             raise UsageError(f'{place}: "$ref" {shown(name)} is not supported: it leads to itself')
-        found: Any = self.root
+        found: Json = self.root
         for step in name.removeprefix("#").split("/")[1:]:
             found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
         if found is None:
             raise UsageError(f'{place}: "$ref" {shown(name)} leads nowhere')
         return self.value(found, name, (*inside, name))
 
-    def _any(self, parts: Any, place: str, inside: tuple[str, ...]) -> str:
+    def _any(self, parts: Json, place: str, inside: tuple[str, ...]) -> str:
         if not isinstance(parts, list) or not parts:
             raise UsageError(f'{place}: expected a list of schemas under "anyOf"')
         return _either(self.value(part, f"{place}/anyOf/{n}", inside) for n, part in enumerate(parts))
 
-    def _all(self, parts: Any, place: str, inside: tuple[str, ...]) -> str:
+    def _all(self, parts: Json, place: str, inside: tuple[str, ...]) -> str:
         if not isinstance(parts, list) or len(parts) != 1:
             raise UsageError(f'{place}: "allOf" is supported for one schema only')
         return self.value(parts[0], f"{place}/allOf/0", inside)
 
-    def _object(self, asked: dict[str, Any], place: str, inside: tuple[str, ...]) -> str:
+    def _object(self, asked: JsonObject, place: str, inside: tuple[str, ...]) -> str:
         properties, required = asked.get("properties", {}), asked.get("required", [])
         if not isinstance(properties, dict) or not isinstance(required, list):
             raise UsageError(f'{place}: expected an object under "properties" and a list under "required"')
@@ -174,7 +174,7 @@ class _Writer:
         ]
         return rf"\{{{_members(members)}\}}"
 
-    def _array(self, asked: dict[str, Any], place: str, inside: tuple[str, ...]) -> str:
+    def _array(self, asked: JsonObject, place: str, inside: tuple[str, ...]) -> str:
         if "items" not in asked:
             raise UsageError(f'{place}: expected a schema of the items under "items"')
         least, most = _count(asked, "minItems", place) or 0, _count(asked, "maxItems", place)
@@ -215,7 +215,7 @@ def _object_of_anything(depth: int) -> str:
     return _listed(r"\{", f"{_STRING}{_COLON}{value}", r"\}")
 
 
-def _string(asked: dict[str, Any], place: str, inside: tuple[str, ...]) -> str:
+def _string(asked: JsonObject, place: str, inside: tuple[str, ...]) -> str:
     least, most = _count(asked, "minLength", place), _count(asked, "maxLength", place)
     form = asked.get("format")
     if form is not None:
@@ -229,7 +229,7 @@ def _string(asked: dict[str, Any], place: str, inside: tuple[str, ...]) -> str:
     return f'"{_CHARACTER}{{{least or 0},{"" if most is None else most}}}"'
 
 
-def _integer(asked: dict[str, Any], place: str, inside: tuple[str, ...]) -> str:
+def _integer(asked: JsonObject, place: str, inside: tuple[str, ...]) -> str:
     bounds: dict[str, int | None] = {}
     for key in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
         value = asked.get(key)
@@ -249,7 +249,7 @@ def _outer(choose: Callable[..., int], bound: int | None, exclusive: int | None,
     return choose(bounds) if bounds else None
 
 
-def _count(asked: Mapping[str, Any], key: str, place: str) -> int | None:
+def _count(asked: Mapping[str, Json], key: str, place: str) -> int | None:
     value = asked.get(key)
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
         raise UsageError(f'{place}: expected a whole number that is not negative under "{key}"')
@@ -267,7 +267,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-def _literals(key: str, value: Any, asked: Mapping[str, Any], place: str) -> str:
+def _literals(key: str, value: Json, asked: Mapping[str, Json], place: str) -> str:
     """The values under "enum", or the one under "const", without values of another "type"."""
     values = value if key == "enum" else [value]
     kinds = asked.get("type")
@@ -280,7 +280,7 @@ def _literals(key: str, value: Any, asked: Mapping[str, Any], place: str) -> str
     return _either(map(_literal, values))
 
 
-def _literal(value: Any) -> str:
+def _literal(value: Json) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
         text.encode()
@@ -295,7 +295,7 @@ def _either(parts: Iterable[str]) -> str:
     return f"(?:{'|'.join(parts)})"
 
 
-def _refuse_rest(asked: Mapping[str, Any], place: str, but: Sequence[str]) -> None:
+def _refuse_rest(asked: Mapping[str, Json], place: str, but: Sequence[str]) -> None:
     for key in asked:
         if key not in but:
             raise UsageError(f"{place}: {shown(key)} is not supported here")

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from nlptools.configs import Compute
 from nlptools.configs.embed import Embed
@@ -25,10 +27,13 @@ from nlptools.inference.opening import Asked
 from nlptools.inference.quantization import quantize
 from nlptools.inference.uses import Embeds
 from nlptools.serving import completions
-from nlptools.serving.worker import Job
+from nlptools.serving.worker import AnyJob, Job
 from nlptools.text import chat_templates
 
 EMBED = "embed"  # the key of jobs that embed; those that generate have their settings as key
+Embedded = tuple[NDArray[np.float32], int]  # (D,) a vector, and the number of tokens of its text
+EmbeddingJob = Job[str, Embedded]
+CompletionJob = Job[CompletionRequest, list[Generated]]
 
 
 @dataclass
@@ -84,22 +89,21 @@ class Service:
         for each in asked:
             self.generator.check_request(each)
 
-    def compute(self, jobs: Sequence[Job]) -> list[Any]:
+    def compute(self, jobs: Sequence[AnyJob]) -> Sequence[object]:
         """The results of jobs with one key: vectors and their numbers of tokens, or continuations."""
         return self._embed(jobs) if jobs[0].key == EMBED else self._generate(jobs)
 
-    def _embed(self, jobs: Sequence[Job]) -> list[Any]:
+    def _embed(self, jobs: Sequence[EmbeddingJob]) -> list[Embedded]:
         assert self.embedder is not None
         texts = [job.item for job in jobs]
         return list(zip(self.embedder.embed(texts), map(self.embedder.count_tokens, texts), strict=True))
 
-    def _generate(self, jobs: Sequence[Job]) -> list[list[Generated]]:
+    def _generate(self, jobs: Sequence[CompletionJob]) -> list[list[Generated]]:
         assert self.generator is not None
-        requests: list[CompletionRequest] = [job.item for job in jobs]
         # a request without a seed has a new one: other texts for the same prompt
         first, self._answered = self._answered, self._answered + len(jobs)
         results = self.generator.answer(
-            requests,
+            [job.item for job in jobs],
             first=first,
             on_text=partial(_pass, jobs) if any(job.on_text for job in jobs) else None,
             ended=lambda number: jobs[number].unwanted,
@@ -110,7 +114,7 @@ class Service:
         ]
 
 
-def _pass(jobs: Sequence[Job], number: int, sample: int, text: str, pieces: Sequence[Piece]) -> None:
+def _pass(jobs: Sequence[CompletionJob], number: int, sample: int, text: str, pieces: Sequence[Piece]) -> None:
     on_text = jobs[number].on_text
     if on_text is not None:
         on_text(sample, text, pieces)

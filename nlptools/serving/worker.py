@@ -13,10 +13,14 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-# gets parts of a result
-OnText = Callable[..., None]
+from nlptools.inference.generation.token_pieces import Piece
+
+I = TypeVar("I")
+R = TypeVar("R")
+# gets parts of a result: the number of the sample, its next text, and the tokens of it
+OnText = Callable[[int, str, Sequence[Piece]], None]
 
 
 class Busy(Exception):
@@ -24,7 +28,7 @@ class Busy(Exception):
 
 
 @dataclass(eq=False)
-class Job:
+class Job(Generic[I, R]):
     """One item to compute.
 
     Attributes:
@@ -36,10 +40,10 @@ class Job:
     """
 
     key: Hashable
-    item: Any
+    item: I
     deadline: float
     on_text: OnText | None = None
-    result: Future[Any] = field(default_factory=Future)
+    result: Future[R] = field(default_factory=Future)
     left: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -48,8 +52,9 @@ class Job:
         return self.left.is_set() or time.monotonic() > self.deadline
 
 
+AnyJob = Job[Any, Any]
 # jobs of one key -> their results, in order
-Compute = Callable[[Sequence[Job]], Sequence[Any]]
+Compute = Callable[[Sequence[AnyJob]], Sequence[object]]
 
 
 class Worker:
@@ -57,12 +62,12 @@ class Worker:
 
     def __init__(self, compute: Compute, *, batch_size: int, most_waiting: int) -> None:
         self.compute, self.batch_size, self.most_waiting = compute, batch_size, most_waiting
-        self._waiting: deque[Job] = deque()
+        self._waiting: deque[AnyJob] = deque()
         self._arrived = threading.Condition()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="nlptools-worker", daemon=True)
 
-    def submit(self, jobs: Sequence[Job]) -> None:
+    def submit(self, jobs: Sequence[AnyJob]) -> None:
         """Queue the jobs of one request.
 
         Raises:
@@ -106,13 +111,13 @@ class Worker:
                 for job, result in zip(wanted, results, strict=True):
                     job.result.set_result(result)
 
-    def _next(self) -> list[Job]:
+    def _next(self) -> list[AnyJob]:
         """The oldest job and those that can be computed with it; [] at the end."""
         with self._arrived:
             self._arrived.wait_for(lambda: self._waiting or self._stopping)
             if self._stopping:
                 return []
-            key, batch, rest = self._waiting[0].key, list[Job](), deque[Job]()
+            key, batch, rest = self._waiting[0].key, list[AnyJob](), deque[AnyJob]()
             for job in self._waiting:
                 (batch if job.key == key and len(batch) < self.batch_size else rest).append(job)
             self._waiting = rest

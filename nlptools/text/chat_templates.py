@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from nlptools.errors import BundleError, DataError, InputError, UsageError, display, reading
 from nlptools.files import atomic
@@ -23,7 +22,7 @@ from nlptools.text.huggingface import MAX_JSON_BYTES, read_bytes
 from nlptools.text.template_sandbox import Sandbox
 from nlptools.text.tokenizer import Tokenizer
 
-Message = Mapping[str, Any]  # "role" (system, user, assistant) and "content"
+Message = Mapping[str, Json]  # "role" (system, user, assistant) and "content"
 # (messages, whether the beginning of the assistant's next turn follows) -> text
 Conversation = Callable[[Sequence[Message], bool], str]
 
@@ -57,8 +56,8 @@ class ChatFormat:
         for message in messages:
             if message["role"] == "system" and not self.system:
                 raise DataError(_NO_SYSTEM)
-            content = message["content"].strip() if self.strip else message["content"]
-            parts += [self._before(message["role"]), content, self.after]
+            role, content = str(message["role"]), str(message["content"])
+            parts += [self._before(role), content.strip() if self.strip else content, self.after]
         return "".join([*parts, self._before("assistant") if generation else ""])
 
     def _before(self, role: str) -> str:
