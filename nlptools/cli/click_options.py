@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection
-from typing import Any
 
 import click
 
@@ -19,7 +18,7 @@ def of_groups(command: str, *groups: type) -> list[click.Option]:
     return [of_field(field, command, describe_rules(field, fields)) for field in fields.values()]
 
 
-def of_field(field: dataclasses.Field[Any], command: str, rules: str = "") -> click.Option:
+def of_field(field: dataclasses.Field[object], command: str, rules: str = "") -> click.Option:
     """The option of a settings field of a command; `rules`: sentences at the end of its help."""
     data = field.metadata
     flag = "--" + (data["flag"] or field.name.replace("_", "-"))
@@ -49,7 +48,7 @@ def of_field(field: dataclasses.Field[Any], command: str, rules: str = "") -> cl
     )
 
 
-def names_with_values(options: Collection[click.Parameter], fields: dict[str, dataclasses.Field[Any]]) -> set[str]:
+def names_with_values(options: Collection[click.Parameter], fields: dict[str, dataclasses.Field[object]]) -> set[str]:
     """The names of options that need a value; `fields`: the settings of the names."""
     names = {
         name for option in options if isinstance(option, click.Option) and not option.is_flag for name in option.opts

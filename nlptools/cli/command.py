@@ -28,7 +28,7 @@ class Command(click.Command):
     groups: tuple[type, ...] = ()
     variants: Variants | None = None
     own: Sequence[click.Parameter] = ()
-    presets: Mapping[str, Mapping[str, Any]] = {}
+    presets: Mapping[str, Mapping[str, object]] = {}
     preset_options: tuple[str, ...] = ()
     published: str = ""
     exit_codes: tuple[int, ...] = (0, 2)
@@ -136,7 +136,7 @@ class Command(click.Command):
             if key not in fields:
                 variants.refuse(key, f"--preset {given('preset')}: ")
 
-    def _fields(self, ctx: click.Context) -> dict[str, dataclasses.Field[Any]]:
+    def _fields(self, ctx: click.Context) -> dict[str, dataclasses.Field[object]]:
         """The settings of the long and short names of options."""
         return {
             name: field

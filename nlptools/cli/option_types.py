@@ -14,7 +14,7 @@ from nlptools import configs
 from nlptools.errors import UsageError
 
 
-def value_type(annotation: str, field: dataclasses.Field[Any]) -> click.ParamType[Any]:
+def value_type(annotation: str, field: dataclasses.Field[object]) -> click.ParamType[Any]:
     """The click type of a settings field."""
     data = field.metadata
     if annotation.startswith("tuple[str"):
@@ -51,7 +51,7 @@ def flat(ctx: click.Context, param: click.Parameter, value: tuple[tuple[str, ...
 class Number(click.FloatRange):
     """A number within the bounds of its field; help shows only explicit bounds."""
 
-    def __init__(self, field: dataclasses.Field[Any], parse: Callable[[str], float]) -> None:
+    def __init__(self, field: dataclasses.Field[object], parse: Callable[[str], float]) -> None:
         self.parse, self.name = parse, "integer" if parse is int else "float"
         self.low, self.high = field.metadata["low"], field.metadata["high"]
         self.least, self.most = configs.bounds(field) or (-math.inf, math.inf)

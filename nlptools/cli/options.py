@@ -38,7 +38,7 @@ _SOURCES = {
 def command(
     name: str,
     *groups: type,
-    presets: Mapping[str, Mapping[str, Any]] | None = None,
+    presets: Mapping[str, Mapping[str, object]] | None = None,
     preset_options: tuple[str, ...] = ("preset",),
     variants: Variants | None = None,
     opens_models: bool = False,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import click
 
@@ -34,17 +33,17 @@ class TaskVariants(Variants):
             else (f"--{self.option}", task, f"--{reader}", field.metadata["choices"][0])
         )
 
-    def own_fields(self, base: type, *others: type) -> Iterator[tuple[list[str], list[dataclasses.Field[Any]]]]:
+    def own_fields(self, base: type, *others: type) -> Iterator[tuple[list[str], list[dataclasses.Field[object]]]]:
         """The fields that only some variants have, besides those of `base` and `others`, and a title of these variants."""
         shared = {field.name for group in (base, *others) for field in dataclasses.fields(group)}
         having: dict[str, list[str]] = {}
-        found: dict[str, dataclasses.Field[Any]] = {}
+        found: dict[str, dataclasses.Field[object]] = {}
         for value in self.classes():
             for field in (field for group in self.groups(value) for field in dataclasses.fields(group)):
                 if field.name not in shared:
                     found.setdefault(field.name, field)
                     having.setdefault(field.name, []).append(value)
-        titled: dict[str, list[dataclasses.Field[Any]]] = {}
+        titled: dict[str, list[dataclasses.Field[object]]] = {}
         for name, values in having.items():
             titled.setdefault(_title(values), []).append(found[name])
         yield from (([title], fields) for title, fields in titled.items())

@@ -50,10 +50,10 @@ class Variants:
         """The arguments that choose a variant."""
         return (f"--{self.option}", value)
 
-    def own_fields(self, base: type, *others: type) -> Iterator[tuple[list[str], list[dataclasses.Field[Any]]]]:
+    def own_fields(self, base: type, *others: type) -> Iterator[tuple[list[str], list[dataclasses.Field[object]]]]:
         """The fields that only some values have, beyond the class `base`, and these values."""
         common = {field.name for field in dataclasses.fields(base)}
-        found: dict[tuple[int, ...], tuple[list[str], list[dataclasses.Field[Any]]]] = {}
+        found: dict[tuple[int, ...], tuple[list[str], list[dataclasses.Field[object]]]] = {}
         for value in self.classes():
             fields = [field for field in dataclasses.fields(self.groups(value)[0]) if field.name not in common]
             found.setdefault(tuple(map(id, fields)), ([], fields))[0].append(value)

@@ -10,16 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from nlptools.configs.combinations import Conditions, check_combinations
 from nlptools.configs.optimizers import AVERAGING, OPTIMIZERS, optimizers_help
 from nlptools.configs.units import LARGEST, duration, interval, size
 from nlptools.errors import UsageError
 
+T = TypeVar("T")
+REQUIRED: Any = MISSING  # for options of any type
+
 
 def option(
-    default: Any,
+    default: T,
     help: str,
     *,
     flag: str | None = None,
@@ -29,21 +32,22 @@ def option(
     section: str | None = None,
     low: float | None = None,
     high: float | None = None,
-    check: Callable[[str], Any] | None = None,
+    check: Callable[[str], object] | None = None,
     multiple: bool = False,
     more: Callable[[str], bool] | None = None,
-    bare: Any = None,
+    bare: object = None,
     was: Mapping[str, str] = MappingProxyType({}),
     needs: Conditions = (),
     excludes: Conditions = (),
     only: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
     free: bool = False,
-    off: tuple[Any, ...] = (),
-) -> Any:
+    off: tuple[object, ...] = (),
+    init: bool = True,
+) -> T:
     """A dataclass field that is also a command-line option.
 
     Args:
-        default: the value when the option is not given; `MISSING` makes the option required.
+        default: the value when the option is not given; `REQUIRED` makes the option required.
         flag: the long name, if it is not the field's name with hyphens.
         short: one-letter form such as "-o".
         choices: the only values allowed.
@@ -61,36 +65,44 @@ def option(
         only: other options, and their values with which this one has an effect: {"smoothing": ("add-k",)}.
         free: the option may change when a run continues.
         off: values besides the default with which the option counts as not set in conditions: (0,).
+        init: False: the value is always the default.
     """
-    metadata = {name: value for name, value in locals().items() if name != "default"}
-    return field(metadata=metadata) if default is MISSING else field(default=default, metadata=metadata)
+    metadata = {name: value for name, value in locals().items() if name not in ("default", "init")}
+    return field(metadata=metadata) if default is REQUIRED else field(default=default, init=init, metadata=metadata)
 
 
-def redefined(base: type, name: str, default: Any, help: str | None = None, **changes: Any) -> Any:
+def redefined(base: type, name: str, default: T, help: str | None = None, **changes: object) -> T:
     """The option `name` of the settings `base` with another default, and perhaps another help or other arguments of `option`."""
     inherited = base.__dataclass_fields__[name].metadata  # type: ignore[attr-defined]
     return field(default=default, metadata={**inherited, "help": help or inherited["help"], **changes})
 
 
-def repetitions(help: str, default: int = 1000, **rules: Any) -> Any:
+def repetitions(help: str, default: int = 1000, needs: Conditions = (), excludes: Conditions = ()) -> int:
     """An option for a number of random repetitions, `default` if it is given without its number."""
-    return option(0, f"{help} ({default} if N is left out).", low=0, bare=default, metavar="[N]", **rules)
-
-
-def confidence(**rules: Any) -> Any:
-    """The option --confidence; `rules`: arguments of `option`."""
-    return repetitions("95% interval by bootstrap, from N resamples", **rules)
-
-
-def text_column(texts: str, multiple: bool = True) -> Any:
-    """The option --text-column of commands that read lines; `texts` names what they read."""
     return option(
-        () if multiple else None,
-        f"Read {texts} from columns of a table: CSV, Parquet or JSON lines by suffix, else fields separated by tabs. A column"
-        " is a name in the first line or a number from 1. Several columns (subject,body) are joined with spaces.",
-        multiple=multiple,
-        metavar="NAME",
+        0, f"{help} ({default} if N is left out).", low=0, bare=default, metavar="[N]", needs=needs, excludes=excludes
     )
+
+
+def confidence(needs: Conditions = (), excludes: Conditions = ()) -> int:
+    """The option --confidence."""
+    return repetitions("95% interval by bootstrap, from N resamples", needs=needs, excludes=excludes)
+
+
+_TEXT_COLUMN = (
+    "Read {} from columns of a table: CSV, Parquet or JSON lines by suffix, else fields separated by tabs. A column is a name in"
+    " the first line or a number from 1. Several columns (subject,body) are joined with spaces."
+)
+
+
+def text_columns(texts: str) -> tuple[str, ...]:
+    """The option --text-column of commands that read lines; `texts` names what they read."""
+    return option((), _TEXT_COLUMN.format(texts), multiple=True, metavar="NAME")
+
+
+def text_column(text: str) -> str | None:
+    """The option --text-column of commands that read one text of each line."""
+    return option(None, _TEXT_COLUMN.format(text), metavar="NAME")
 
 
 def delimiter(text: str) -> str:
@@ -101,7 +113,7 @@ def delimiter(text: str) -> str:
     return character
 
 
-def delimiter_option() -> Any:
+def delimiter_option() -> str | None:
     """The option --delimiter."""
     return option(
         None,
@@ -115,7 +127,7 @@ LARGEST_SEED = 2**63 - 1
 LARGEST_FLOAT = 1e12
 
 
-def bounds(field: Field[Any]) -> tuple[float, float] | None:
+def bounds(field: Field[object]) -> tuple[float, float] | None:
     """Inclusive bounds of a numeric option, or None for other options.
 
     The defaults are 0 to LARGEST for integers and -LARGEST_FLOAT to LARGEST_FLOAT for fractions.
@@ -206,7 +218,7 @@ class RunDirectory:
     """Training options"""
 
     output: str = option(
-        MISSING, "Directory of the model and its training record.", short="-o", metavar="DIR", free=True
+        REQUIRED, "Directory of the model and its training record.", short="-o", metavar="DIR", free=True
     )
     valid: str | None = option(None, "Held-out text for validation.", metavar="FILE")
     resume: str = option(

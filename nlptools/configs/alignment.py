@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass
+from dataclasses import dataclass
 
-from nlptools.configs import LARGEST_SEED, confidence, option
+from nlptools.configs import LARGEST_SEED, REQUIRED, confidence, option
 from nlptools.configs.vectors import NAMES
 from nlptools.errors import UsageError
 
@@ -14,7 +14,7 @@ class Align:
     """Alignment options"""
 
     dictionary: str = option(
-        MISSING, "Dictionary with a word and its translation per line.", short="-d", metavar="FILE"
+        REQUIRED, "Dictionary with a word and its translation per line.", short="-d", metavar="FILE"
     )
     normalize: str = option(
         "center",

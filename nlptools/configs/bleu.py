@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from nlptools.configs import LARGEST_SEED, confidence, option, repetitions
 from nlptools.configs.combinations import check_combinations
@@ -205,7 +204,7 @@ def check(
 
 def metric_options(
     name: str, bleu: BleuOptions, chrf: ChrfOptions, ter: TerOptions, sentence: bool = False
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The options of the metric called `name`, without the prefix that they have on the command line."""
     settings = {"bleu": bleu, "chrf": chrf, "ter": ter}[name]
     options = {key.removeprefix(f"{name}_"): value for key, value in vars(settings).items()}

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING
 
 from nlptools.errors import BundleError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 
 _LARGEST = {  # sizes that no model exceeds
     **dict.fromkeys(("vocab_size", "source_vocab_size", "target_vocab_size", "max_position_embeddings"), 1 << 22),
@@ -17,7 +21,7 @@ _LARGEST = {  # sizes that no model exceeds
 }
 
 
-def check_sizes(config: Any, **limits: int) -> None:
+def check_sizes(config: DataclassInstance, **limits: int) -> None:
     """Check the numbers of a configuration, a dataclass.
 
     Args:
@@ -40,12 +44,12 @@ def check_sizes(config: Any, **limits: int) -> None:
             raise BundleError(f"{field.name} is {value!r:.80}, expected true or false")
 
 
-def checked_cutoffs(cutoffs: Any, vocab_size: int) -> tuple[int, ...]:
+def checked_cutoffs(cutoffs: object, vocab_size: int) -> tuple[int, ...]:
     """The first tokens of the clusters of an adaptive softmax, from a model file. Raises BundleError unless they ascend."""
-    whole = isinstance(cutoffs, (list, tuple)) and all(type(value) is int for value in cutoffs)
-    if not whole or list(cutoffs) != sorted({0, vocab_size, *cutoffs})[1:-1]:
+    listed = cutoffs if isinstance(cutoffs, list | tuple) else [None]
+    if not all(type(value) is int for value in listed) or list(listed) != sorted({0, vocab_size, *listed})[1:-1]:
         raise BundleError(f"adaptive_cutoffs is {cutoffs!r:.80}, expected ascending numbers below {vocab_size}")
-    return tuple(cutoffs)
+    return tuple(listed)
 
 
 def check_heads(hidden_size: int, heads: int) -> None:

@@ -14,16 +14,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import Field, fields
-from typing import Any
+from typing import TYPE_CHECKING
 
 from nlptools.errors import UsageError
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
 # conditions of an option, or of some of its values: {"plateau": ("valid",)}
 Conditions = tuple[str, ...] | Mapping[str, tuple[str, ...]]
-Options = Mapping[str, Field[Any]]  # by the names of their fields
+Options = Mapping[str, Field[object]]  # by the names of their fields
 
 
-def check_combinations(*settings: Any) -> None:
+def check_combinations(*settings: DataclassInstance) -> None:
     """Check the rules of all options in `settings`, instances of dataclasses.
 
     Raises UsageError if an option lacks another, excludes another, or has no effect with the value of another.
@@ -43,18 +47,18 @@ def check_combinations(*settings: Any) -> None:
                 raise UsageError(f"{flag_of(field)} applies to {flag_of(options[other])} {', '.join(known)} only")
 
 
-def free_options(*settings: Any) -> set[str]:
+def free_options(*settings: DataclassInstance) -> set[str]:
     """The options in `settings` that may change when a run continues."""
     return {field.name for each in settings for field in fields(each) if field.metadata["free"]}
 
 
-def flag_of(field: Field[Any]) -> str:
+def flag_of(field: Field[object]) -> str:
     """The long name of an option where it is set: `--no-eos` for a switch that is on by default."""
     name = field.metadata["flag"] or field.name.replace("_", "-")
     return f"--no-{name}" if field.default is True else f"--{name}"
 
 
-def describe_rules(field: Field[Any], options: Options) -> str:
+def describe_rules(field: Field[object], options: Options) -> str:
     """The rules of an option as sentences of its help, each after a space; "" if it has none."""
     text = "".join(
         f" Only with {_written(name, options)} {', '.join(known)}." for name, known in field.metadata["only"].items()
@@ -72,7 +76,7 @@ def describe_rules(field: Field[Any], options: Options) -> str:
     return text
 
 
-def named_options(field: Field[Any]) -> Iterator[list[tuple[str, tuple[str, ...]]]]:
+def named_options(field: Field[object]) -> Iterator[list[tuple[str, tuple[str, ...]]]]:
     """The alternatives of each rule of `field`: the options that it names, each with the values that it names."""
     for rule in ("needs", "excludes"):
         declared: Conditions = field.metadata[rule]
@@ -82,7 +86,7 @@ def named_options(field: Field[Any]) -> Iterator[list[tuple[str, tuple[str, ...]
     yield from ([rule] for rule in field.metadata["only"].items())
 
 
-def _conditions(field: Field[Any], rule: str, value: Any) -> Iterator[tuple[str, str]]:
+def _conditions(field: Field[object], rule: str, value: object) -> Iterator[tuple[str, str]]:
     """The conditions of a rule for this value, each after the option as a message names it."""
     declared: Conditions = field.metadata[rule]
     if isinstance(declared, Mapping):
@@ -100,14 +104,14 @@ def _alternatives(condition: str) -> Iterator[tuple[str, str]]:
         yield name, value
 
 
-def _holds(condition: str, options: Options, values: Mapping[str, Any]) -> bool | None:
+def _holds(condition: str, options: Options, values: Mapping[str, object]) -> bool | None:
     """Whether a condition holds, given the options that it names and that are checked; None: none of them is."""
     known = [(name, text) for name, text in _alternatives(condition) if name in values]
     results = [_text(values[name]) == text if text else _set(options[name], values[name]) for name, text in known]
     return any(results) if results else None
 
 
-def _set(field: Field[Any], value: Any) -> bool:
+def _set(field: Field[object], value: object) -> bool:
     return value != field.default and value not in field.metadata["off"]
 
 
@@ -121,6 +125,6 @@ def _listed(conditions: Iterable[str], options: Options) -> str:
     return ", ".join(_written(condition, options) for condition in conditions)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """A value as on the command line."""
     return f"{value:g}" if isinstance(value, float) else str(value)

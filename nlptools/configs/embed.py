@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from nlptools.configs import delimiter_option, option, text_column
+from nlptools.configs import delimiter_option, option, text_columns
 from nlptools.configs.combinations import check_combinations
 from nlptools.configs.layers import layers
 from nlptools.configs.vectors import STREAMED
@@ -90,7 +90,7 @@ class Embed:
         metavar="FILE",
         only={"unit": ("token", "word")},
     )
-    text_column: tuple[str, ...] = text_column("the texts")
+    text_column: tuple[str, ...] = text_columns("the texts")
     delimiter: str | None = delimiter_option()
     batch_tokens: int = option(4096, "Tokens per batch.", low=1, metavar="N")
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import MISSING, dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
-from nlptools.configs import LARGEST_SEED, confidence, delimiter_option, option
+from nlptools.configs import LARGEST_SEED, REQUIRED, confidence, delimiter_option, option
 from nlptools.configs.combinations import check_combinations
 from nlptools.configs.metrics import GROUPS, MetricRequest, is_metric, takers, title
 from nlptools.errors import UsageError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 
 AVERAGES = ("binary", "macro", "micro", "weighted", "none")
 SCHEMES = ("conlleval", "lenient", "iob1", "iob2", "ioe1", "ioe2", "iobes", "bioes", "bilou")
@@ -30,7 +34,7 @@ class Evaluate:
     """Metric options"""
 
     metric: tuple[str, ...] = option(
-        MISSING,
+        REQUIRED,
         f"Metrics, separated by commas or spaces: {', '.join(group.listed for group in GROUPS.values())}.",
         short="-m",
         metavar="NAME,...",
@@ -162,7 +166,7 @@ class EvaluationReport:
         return {"bs": str(self.confidence), "seed": str(self.seed)} if self.confidence else {}
 
 
-def check_taken(groups: Iterable[Sequence[MetricRequest]], *settings: Any) -> None:
+def check_taken(groups: Iterable[Sequence[MetricRequest]], *settings: DataclassInstance) -> None:
     """Raises UsageError if an option differs from its default and no requested metric takes it."""
     requests = [request for group in groups for request in group]
     kinds = {kind for request in requests for kind in (request.group, GROUPS[request.group].reads)}

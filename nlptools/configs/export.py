@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass
+from dataclasses import dataclass
 
-from nlptools.configs import option
+from nlptools.configs import REQUIRED, option
 
 
 @dataclass(frozen=True)
 class Export:
     """Output options"""
 
-    output: str = option(MISSING, "File to write, such as model.onnx.", short="-o", metavar="FILE")
+    output: str = option(REQUIRED, "File to write, such as model.onnx.", short="-o", metavar="FILE")
     force: bool = option(False, "Replace the output file if it exists.")
     result: str = option(
         "auto",

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from nlptools.errors import DataError, InputError, UsageError, display, reason
 
@@ -69,7 +69,7 @@ class Mix(NamedTuple):
         numbers = " ".join(f"{number:.4g}" for number in self.numbers)
         return f"weights {numbers}" if self.gamma is None else f"s {numbers}, gamma {self.gamma:.4g}"
 
-    def as_json(self) -> Any:
+    def as_json(self) -> list[float] | dict[str, object]:
         """The content of a file for `read_mix`."""
         numbers = [round(number, 6) for number in self.numbers]
         return numbers if self.gamma is None else {"s": numbers, "gamma": round(self.gamma, 6)}
@@ -98,5 +98,5 @@ def read_mix(path: str, layers: int) -> Mix:
     return Mix(tuple(map(float, numbers)), None if gamma is None else float(gamma))
 
 
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, fields
-from typing import Any, ClassVar
+from dataclasses import dataclass, fields
+from typing import ClassVar
 
-from nlptools.configs import Compute, Training, option
+from nlptools.configs import REQUIRED, Compute, Training, option
 from nlptools.configs.combinations import check_combinations
 from nlptools.configs.lm_presets import PRESETS
 
@@ -17,7 +17,7 @@ class TrainLM:
     groups: ClassVar[tuple[type, ...]] = (Training, Compute)  # the other options of training such a model
 
     tokenizer: str = option(
-        MISSING,
+        REQUIRED,
         "Tokenizer: a name, a SentencePiece .model, a tokenizer.json, a vocabulary, or a model directory.",
         short="-t",
     )
@@ -58,7 +58,7 @@ class TrainLM:
     )
 
     @property
-    def shared(self) -> dict[str, Any]:
+    def shared(self) -> dict[str, object]:
         """The options that all architectures have, but the architecture itself."""
         return {each.name: getattr(self, each.name) for each in fields(TrainLM) if each.name != "arch"}
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
 
-
-def _zaremba(steps: int, clip: float, **more: Any) -> dict[str, Any]:
+def _zaremba(steps: int, clip: float, **more: object) -> dict[str, object]:
     """A model of Zaremba et al. 2014. They add up the losses of the steps of a sequence: with the mean over all tokens that
     is optimized here, learning rates are `steps` times as large, and the largest norm of the gradient is as much smaller.
     """
@@ -14,14 +12,14 @@ def _zaremba(steps: int, clip: float, **more: Any) -> dict[str, Any]:
     return {**common, **rates, "context": steps, **more}
 
 
-def _elmo(hidden: int, cells: int, highways: int, **more: Any) -> dict[str, Any]:
+def _elmo(hidden: int, cells: int, highways: int, **more: object) -> dict[str, object]:
     """A model of Peters et al. 2018 (arXiv:1802.05365)."""
     sizes = {"arch": "elmo", "layers": 2, "hidden": hidden, "cells": cells, "highways": highways}
     return {**sizes, "dropout": 0.1, **more}
 
 
 _GPT3 = {"context": 2048, "batch_size": 2, "accumulate": 128, "warmup": 715, "weight_decay": 0.1, "beta2": 0.95}
-PRESETS: dict[str, dict[str, Any]] = {
+PRESETS: dict[str, dict[str, object]] = {
     "tiny": {"layers": 4, "hidden": 128, "context": 128, "batch_size": 16, "lr": 2e-3},
     # the 10.6M-parameter character model of nanoGPT's README
     "small-char": {"layers": 6, "hidden": 384, "heads": 6, "context": 256, "batch_size": 64, "dropout": 0.2},

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 
 from nlptools.configs import option
+
+if TYPE_CHECKING:
+    pass
+
 
 _SECTION = "Low-rank adapters"
 TARGETS = ("all", "attention")
@@ -55,7 +59,14 @@ class LoRA:
 NAMES = tuple(LoRA.__dataclass_fields__)
 
 
-def of(settings: Any) -> LoRA | None:
+class Adapted(Protocol):
+    """Options with the rank of adapters, and perhaps the others of `LoRA`."""
+
+    @property
+    def lora(self) -> int: ...
+
+
+def of(settings: Adapted) -> LoRA | None:
     """The adapters that the options of a command ask for; None: all weights are trained."""
     known = {name: vars(settings)[name] for name in NAMES if name in vars(settings)}
     return LoRA(**known) if settings.lora else None

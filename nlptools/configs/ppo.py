@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass
+from dataclasses import dataclass
 from typing import ClassVar
 
-from nlptools.configs import Training, option, redefined
+from nlptools.configs import REQUIRED, Training, option, redefined
 from nlptools.configs.combinations import check_combinations
 from nlptools.configs.lora import LoRA
 from nlptools.configs.optimizers import AVERAGING, OPTIMIZERS, optimizers_help
@@ -18,13 +18,13 @@ class TrainPPO:
     """Task options"""
 
     policy: str = option(
-        MISSING,
+        REQUIRED,
         "Language model to train, and reference of the KL penalty: a GPT-2, a LLaMA, or a model of train-lm or"
         " finetune --task instruct.",
         metavar="DIR",
     )
     reward: str = option(
-        MISSING,
+        REQUIRED,
         "Directory of a reward model, or a shell command that reads JSON lines with prompt, completion and ended, and"
         " writes a number for each.",
         metavar="DIR|COMMAND",

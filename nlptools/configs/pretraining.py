@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from nlptools.configs import Training, option, redefined
 from nlptools.configs.combinations import check_combinations
@@ -13,7 +12,7 @@ from nlptools.errors import UsageError
 OBJECTIVES = ("bert", "mlm", "electra")
 
 
-def _sizes(layers: int, hidden: int, heads: int, inner: int = 0) -> dict[str, Any]:
+def _sizes(layers: int, hidden: int, heads: int, inner: int = 0) -> dict[str, object]:
     return {"layers": layers, "hidden": hidden, "heads": heads, "intermediate": inner or 4 * hidden}
 
 
@@ -47,7 +46,7 @@ _HOUR = {
 }
 # Clark et al. 2020, table 6; warm-up of 10,000 steps.
 _ELECTRA = {**_BERT, "objective": "electra", "long_phase": None}
-PRESETS: dict[str, dict[str, Any]] = {
+PRESETS: dict[str, dict[str, object]] = {
     "tiny": {**_sizes(2, 128, 2), **_SMALL},
     "mini": {**_sizes(4, 256, 4), **_SMALL},
     "hour": {**_sizes(4, 256, 4), **_HOUR},

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
-from nlptools.configs import redefined
+from nlptools.configs import REQUIRED, redefined
 from nlptools.configs.finetuning import Finetune
 from nlptools.configs.lora import LoRA
 from nlptools.configs.tasks.reward import RewardOptions
@@ -15,7 +15,7 @@ from nlptools.configs.tasks.reward import RewardOptions
 class TrainReward(RewardOptions):
     """Task options"""
 
-    model: str = redefined(RewardOptions, "model", MISSING)
+    model: str = redefined(RewardOptions, "model", REQUIRED)
     lora: int = redefined(LoRA, "lora", 0, excludes=("freeze",))
     # not options here
     task: ClassVar[str] = "reward"  # type: ignore[misc]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from nlptools.configs import option
 from nlptools.configs.combinations import check_combinations
@@ -38,8 +37,8 @@ def _numbers(text: str) -> tuple[float, ...]:
         return ()
 
 
-_MIXTURE: dict[str, Any] = {"section": "Mixtures"}
-_ADAPTATION: dict[str, Any] = {"section": "Adaptation to the text"}
+_MIXTURE = "Mixtures"
+_ADAPTATION = "Adaptation to the text"
 
 
 @dataclass(frozen=True)
@@ -171,7 +170,7 @@ class Score:
         flag="with",
         multiple=True,
         metavar="MODEL",
-        **_MIXTURE,
+        section=_MIXTURE,
     )
     mix_weights: str | None = option(
         None,
@@ -180,20 +179,20 @@ class Score:
         check=mixture_weights,
         was={"--weights": "--mix-weights"},
         excludes=("tune",),
-        **_MIXTURE,
+        section=_MIXTURE,
     )
     tune: str | None = option(
         None,
         "Find the mixture weights and the --cache-settings with the lowest perplexity on this held-out text.",
         metavar="FILE",
-        **_MIXTURE,
+        section=_MIXTURE,
     )
     save: str | None = option(
         None,
         "Save the mixture as a model directory for score and generate. It contains the models, as hard links where"
         " possible.",
         metavar="DIR",
-        **_MIXTURE,
+        section=_MIXTURE,
     )
     cache: int = option(
         0,
@@ -202,7 +201,7 @@ class Score:
         low=0,
         metavar="N",
         excludes=("per word",),
-        **_ADAPTATION,
+        section=_ADAPTATION,
     )
     cache_settings: str | None = option(
         None,
@@ -211,7 +210,7 @@ class Score:
         check=cache_settings,
         needs=("cache",),
         excludes=("tune",),
-        **_ADAPTATION,
+        section=_ADAPTATION,
     )
     dynamic: float = option(
         0.0,
@@ -220,7 +219,7 @@ class Score:
         low=0,
         metavar="RATE",
         excludes=("stride",),
-        **_ADAPTATION,
+        section=_ADAPTATION,
     )
     dynamic_decay: float = option(
         0.0,
@@ -229,7 +228,7 @@ class Score:
         high=1,
         metavar="X",
         needs=("dynamic",),
-        **_ADAPTATION,
+        section=_ADAPTATION,
     )
     dynamic_segment: int = option(
         20,
@@ -237,7 +236,7 @@ class Score:
         low=1,
         metavar="N",
         needs=("dynamic",),
-        **_ADAPTATION,
+        section=_ADAPTATION,
     )
     eos: bool = option(
         True,

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, fields
-from typing import Any, ClassVar
+from dataclasses import dataclass, fields
+from typing import ClassVar
 
-from nlptools.configs import Compute, Training, delimiter_option, option, redefined, text_column
+from nlptools.configs import REQUIRED, Compute, Training, delimiter_option, option, redefined, text_columns
 from nlptools.configs.combinations import check_combinations
 from nlptools.configs.generation import Generate
 from nlptools.errors import UsageError
 
 
-def _sizes(layers: int, hidden: int, heads: int, intermediate: int) -> dict[str, Any]:
+def _sizes(layers: int, hidden: int, heads: int, intermediate: int) -> dict[str, object]:
     return {"layers": layers, "hidden": hidden, "heads": heads, "intermediate": intermediate}
 
 
@@ -19,7 +19,7 @@ def _sizes(layers: int, hidden: int, heads: int, intermediate: int) -> dict[str,
 # transformer_iwslt_de_en; multi30k: tiny, for 29,000 sentence pairs, sizes from Wu et al. 2021 (arXiv:2105.14462): 39.9 BLEU on
 # test_2016 en-de, 40.3 lower-cased, with 6,000 pieces common to both languages, after 34 minutes on 2 cores of an AMD EPYC;
 # 3 layers of 256 units with 512 inside, at a rate of 1e-3 for 32 epochs, came to 38.4 and 38.8.
-PRESETS: dict[str, dict[str, Any]] = {
+PRESETS: dict[str, dict[str, object]] = {
     "transformer-base": {
         **_sizes(6, 512, 8, 2048),
         "dropout": 0.1,
@@ -112,7 +112,7 @@ class TrainSeq2Seq:
     groups: ClassVar[tuple[type, ...]] = (PairTraining, Compute)  # the other options of training such a model
 
     tokenizer: str = option(
-        MISSING,
+        REQUIRED,
         "Tokenizer of the source, and of the target without --target-tokenizer: a SentencePiece .model, a tokenizer.json, a"
         " vocabulary, or a model directory.",
         short="-t",
@@ -158,12 +158,12 @@ class TrainSeq2Seq:
     target: str | None = option(
         None, "File of targets, line by line as in --source.", metavar="FILE", needs=("source",)
     )
-    text_column: tuple[str, ...] = text_column("the source and, given again, the target")
+    text_column: tuple[str, ...] = text_columns("the source and, given again, the target")
     delimiter: str | None = delimiter_option()
     init: str | None = option(None, "Start from the weights and sizes of this model directory.", metavar="DIR")
 
     @property
-    def shared(self) -> dict[str, Any]:
+    def shared(self) -> dict[str, object]:
         """The options that all architectures have, but the architecture itself."""
         return {each.name: vars(self)[each.name] for each in fields(TrainSeq2Seq) if each.name != "arch"}
 

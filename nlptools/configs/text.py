@@ -41,7 +41,7 @@ class Tokenize:
         0, "Write the N best segmentations of each line, separated by tabs (unigram).", low=0, metavar="N"
     )
     vocab: str | None = option(None, "Vocabulary (token TAB count) for a tokenizer given by name.", metavar="FILE")
-    text_column: str | None = text_column("the text", multiple=False)
+    text_column: str | None = text_column("the text")
     delimiter: str | None = delimiter_option()
     threads: int = option(0, "CPU threads; 0: OMP_NUM_THREADS if set, else all cores available.", low=0, metavar="N")
     seed: int = option(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from nlptools.configs import word_taggers
 
 HEADS = 4  # attention heads of a transformer
@@ -11,10 +9,10 @@ ARCHITECTURES = ("mean", "bag", "cnn", "lstm", "gru", "rnn", "transformer")
 # Share of words that are unknown in training, drawn anew each time (Iyyer et al. 2015).
 WORD_DROPOUT = {"mean": 0.3, "cnn": 0.3, "lstm": 0.4, "gru": 0.4, "rnn": 0.4, "transformer": 0.1}
 
-_COMMON: dict[str, Any] = {"lr": 1e-3, "epochs": 5.0, "batch_size": 32, "warmup": 0.0, "weight_decay": 0.0}
+_COMMON: dict[str, object] = {"lr": 1e-3, "epochs": 5.0, "batch_size": 32, "warmup": 0.0, "weight_decay": 0.0}
 _RECURRENT = {**_COMMON, "epochs": 6.0, "dim": 100, "hidden_size": 128, "dropout": 0.5}
 # Defaults of options for each --scratch, tuned on movie reviews (SST-2).
-PRESETS: dict[str, dict[str, Any]] = {
+PRESETS: dict[str, dict[str, object]] = {
     "mean": {**_COMMON, "lr": 3e-3, "dim": 100, "hidden_size": 100, "dropout": 0.5},
     "bag": {
         "lr": 0.08,
@@ -34,7 +32,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-def _options(values: dict[str, Any]) -> str:
+def _options(values: dict[str, object]) -> str:
     return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in values.items())
 
 

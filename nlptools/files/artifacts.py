@@ -32,7 +32,7 @@ _JSON_BYTES = 64 << 20
 # -- writing --------------------------------------------------------------------------------------------------------
 
 
-def write_json(path: Path, data: Mapping[str, Any]) -> None:
+def write_json(path: Path, data: object) -> None:
     """Write JSON atomically. Raises ValueError for numbers that are not finite, which `read_json` rejects."""
     text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False, default=str)
     atomic.write_whole(path, text + "\n")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import MISSING, dataclass
+from dataclasses import dataclass
 from typing import ClassVar
 
-from nlptools.configs import RunDirectory, Threads, option, redefined
+from nlptools.configs import REQUIRED, RunDirectory, Threads, option, redefined
 from nlptools.configs.architectures.shared import architecture
 from nlptools.configs.combinations import check_combinations
 from nlptools.configs.lm import TrainLM
@@ -43,7 +43,7 @@ class NGramOptions:
 
     groups: ClassVar[tuple[type, ...]] = (RunDirectory, Threads)
 
-    tokenizer: str = redefined(TrainLM, "tokenizer", MISSING)
+    tokenizer: str = redefined(TrainLM, "tokenizer", REQUIRED)
     vocab: str | None = redefined(TrainLM, "vocab", None)
     document: str = redefined(TrainLM, "document", "line")
     arch: str = architecture("ngram")

@@ -23,8 +23,8 @@ class RecurrentOptions(TrainLM):
     input_dropout: float | None = probability("Dropout of the embeddings; default: --dropout.", None)
     layer_dropout: float | None = probability("Dropout between layers; default: --dropout.", None)
     locked_dropout: bool = option(False, "Drop the same units at all steps of a sequence (variational dropout).")
-    word_dropout: float = probability("Probability of dropping all occurrences of a word in a batch.")
-    weight_dropout: float = probability("Dropout of the hidden-to-hidden weights (DropConnect).")
+    word_dropout: float = probability("Probability of dropping all occurrences of a word in a batch.", 0.0)
+    weight_dropout: float = probability("Dropout of the hidden-to-hidden weights (DropConnect).", 0.0)
     activation_penalty: float = option(0.0, "L2 penalty on the outputs (AR).", flag="ar", low=0, high=1e6, metavar="X")
     change_penalty: float = option(
         0.0, "L2 penalty on the change of the outputs between steps (TAR).", flag="tar", low=0, high=1e6, metavar="X"

@@ -24,8 +24,8 @@ class Seq2SeqTransformerOptions(TrainSeq2Seq):
     norm: str = option(
         "post", "Layer norm after each sublayer (MarianMT), or before it (Pegasus).", choices=("post", "pre")
     )
-    attention_dropout: float = probability("Dropout of the attention weights.")
-    activation_dropout: float = probability("Dropout inside the feed-forward layers.")
+    attention_dropout: float = probability("Dropout of the attention weights.", 0.0)
+    activation_dropout: float = probability("Dropout inside the feed-forward layers.", 0.0)
 
     @property
     def has_dropout(self) -> bool:

@@ -3,39 +3,40 @@
 from __future__ import annotations
 
 import re
-from dataclasses import field
-from typing import Any
+from typing import TypeVar
 
 from nlptools.configs import option
 from nlptools.errors import UsageError
 
+T = TypeVar("T")
 
-def architecture(name: str) -> Any:
+
+def architecture(name: str) -> str:
     """The field `arch` of the options of one architecture."""
-    return field(default=name, init=False, metadata=option(name, "Architecture.", metavar="NAME").metadata)
+    return option(name, "Architecture.", metavar="NAME", init=False)
 
 
-def heads() -> Any:
+def heads() -> int:
     """The option --heads."""
     return option(4, "Attention heads.", low=1, metavar="N")
 
 
-def longest_context() -> Any:
+def longest_context() -> int:
     """The option --context of models with a maximum context length."""
     return option(256, "Maximum context length in tokens, and the length of a training sequence.", low=1, metavar="N")
 
 
-def inner_width(help: str) -> Any:
+def inner_width(help: str) -> int:
     """The option --intermediate."""
     return option(0, f"Width of the feed-forward layers; 0: {help}.", high=1 << 18, metavar="N")
 
 
-def probability(help: str, default: float | None = 0.0, **more: Any) -> Any:
-    """An option for a dropout or another probability."""
-    return option(default, help, low=0, high=0.9, metavar="P", **more)
+def probability(help: str, default: T) -> T:
+    """An option for a dropout or another probability; `default`: a number, or None."""
+    return option(default, help, low=0, high=0.9, metavar="P")
 
 
-def adaptive(note: str = "") -> Any:
+def adaptive(note: str = "") -> str | None:
     """The option --adaptive."""
     return option(
         None,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from nlptools.configs import LARGEST_FLOAT, option, redefined
 from nlptools.configs.tasks.shared import PretrainedOptions, TaskOptions, scratch_option
@@ -25,14 +24,14 @@ def class_weights(text: str) -> dict[str, float]:
     return weights
 
 
-def _scratch() -> Any:
+def _scratch() -> str | None:
     return scratch_option(
         ARCHITECTURES,
         "the mean of word vectors, a bag of n-grams (fastText), a CNN, an LSTM, a GRU, an RNN or a Transformer",
     )
 
 
-def _class_weights() -> Any:
+def _class_weights() -> str:
     return option(
         "none",
         "Weights of the labels in the loss: balanced (the same total for every label), or LABEL=NUMBER,... (others: 1).",

@@ -8,16 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from nlptools.configs import Compute, redefined
 from nlptools.configs.finetuning import FinetuneTraining
 from nlptools.configs.tasks.table import GLUE, TASKS, settings_class
 from nlptools.configs.tasks.words import FeatureWords, TagScratch
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
 SCRATCH, FEATURES = "scratch", "features"
 # The options of a pretrained model that other readers lack, and the value that they stand for.
-_ENCODER: dict[str, Any] = {
+_ENCODER: dict[str, object] = {
     "encoder_dropout": None,
     "layer_decay": 1.0,
     "unfreeze": 0.0,
@@ -26,7 +30,7 @@ _ENCODER: dict[str, Any] = {
     "lora_dropout": 0.0,
     "lora_targets": "all",
 }
-_ABSENT: dict[str, dict[str, Any]] = {
+_ABSENT: dict[str, dict[str, object]] = {
     "": {"train_all": False},
     SCRATCH: {**_ENCODER, "model": None, "layers": "last", FEATURES: None, "train_all": False},
     FEATURES: {**_ENCODER, SCRATCH: None},
@@ -62,12 +66,12 @@ def groups(variant: str) -> tuple[type, ...]:
     return (_options(settings_class(entry.options), reader), *more, FinetuneTraining, Compute)
 
 
-def _options(whole: type[Any], reader: str) -> type:
+def _options(whole: type[DataclassInstance], reader: str) -> type:
     """The options of a task without those that its reader lacks."""
     known = {field.name: field for field in fields(whole)}
     absent = {name: value for name, value in _ABSENT[reader].items() if name in known}
-    attributes: dict[str, Any] = dict(absent)
-    annotations: dict[str, Any] = dict.fromkeys(absent, ClassVar[Any])
+    attributes: dict[str, object] = dict(absent)
+    annotations: dict[str, object] = dict.fromkeys(absent, ClassVar[object])
     if reader:  # rules about options that this reader lacks
         rules = [name for name in (reader, "lora") if name in known and name not in absent]
         attributes |= {name: redefined(whole, name, known[name].default, excludes=()) for name in rules}

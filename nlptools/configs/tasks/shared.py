@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import MISSING, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-from nlptools.configs import option, redefined
+from nlptools.configs import REQUIRED, option, redefined
 from nlptools.configs.chat import FORMATS
 from nlptools.configs.layers import layers
 from nlptools.configs.lora import LoRA
@@ -29,7 +28,7 @@ def frozen(text: str) -> int | None:
 class TaskOptions:
     """Task options"""
 
-    task: str = option(MISSING, f"Task to learn: {', '.join(TASKS)}, or glue/NAME.", metavar="TASK", check=task)
+    task: str = option(REQUIRED, f"Task to learn: {', '.join(TASKS)}, or glue/NAME.", metavar="TASK", check=task)
     model: str | None = option(
         None,
         "Pretrained model: a BERT, an ELECTRA, or a language model (GPT-2, LLaMA, train-lm except ngram and elmo).",
@@ -113,7 +112,7 @@ class PretrainedOptions(LoRA, TaskOptions):
     )
 
 
-def scratch_option(architectures: tuple[str, ...], help: str) -> Any:
+def scratch_option(architectures: tuple[str, ...], help: str) -> str | None:
     """The option --scratch."""
     return option(
         None,
@@ -123,6 +122,6 @@ def scratch_option(architectures: tuple[str, ...], help: str) -> Any:
     )
 
 
-def chat_option() -> Any:
+def chat_option() -> str | None:
     """The option --chat of training."""
     return option(None, "Chat template of messages, if the model has none; saved with the output.", choices=FORMATS)

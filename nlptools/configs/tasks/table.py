@@ -5,10 +5,14 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING
 
 from nlptools.configs.combinations import flag_of
 from nlptools.errors import UsageError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 
 GLUE = "glue/"  # before the name of a task of GLUE, which is one of classify, pair and regress
 
@@ -158,19 +162,19 @@ def task_entry(task: str) -> TaskEntry:
     return TASKS["pair" if task.startswith(GLUE) else task]
 
 
-def settings_class(place: str) -> type[Any]:
+def settings_class(place: str) -> type[DataclassInstance]:
     """The class at "module:Class" in this package."""
-    found: type[Any] = pkgutil.resolve_name(f"nlptools.configs.tasks.{place}")
+    found: type[DataclassInstance] = pkgutil.resolve_name(f"nlptools.configs.tasks.{place}")
     return found
 
 
-def changed(settings: Any, names: Iterable[str]) -> list[str]:
+def changed(settings: DataclassInstance, names: Iterable[str]) -> list[str]:
     """The flags of the options that differ from their defaults."""
     known = settings.__dataclass_fields__
     return [flag_of(known[name]) for name in names if getattr(settings, name) != known[name].default]
 
 
-def changed_values(settings: Any, names: Iterable[str]) -> list[str]:
+def changed_values(settings: DataclassInstance, names: Iterable[str]) -> list[str]:
     """As `changed`, with the values: the arguments that set these options again."""
     arguments: list[str] = []
     for name in names:
@@ -180,7 +184,7 @@ def changed_values(settings: Any, names: Iterable[str]) -> list[str]:
     return arguments
 
 
-def check_options(task: str, settings: Any) -> None:
+def check_options(task: str, settings: DataclassInstance) -> None:
     """Raise UsageError for an option in the dataclass `settings` that `task` lacks and another task has."""
     own, known = _names(task_entry(task)), {name: _names(entry) for name, entry in TASKS.items()}
     some = set().union(*known.values())
@@ -190,7 +194,7 @@ def check_options(task: str, settings: Any) -> None:
             raise UsageError(f"{flag_of(each)} applies to --task {having} only")
 
 
-def refuse_other_options(settings: Any, task: str, known: Iterable[str]) -> None:
+def refuse_other_options(settings: DataclassInstance, task: str, known: Iterable[str]) -> None:
     """Raise UsageError for an option in the dataclass `settings` other than `known`."""
     given = changed(settings, [field.name for field in fields(settings) if field.name not in known])
     if given:
