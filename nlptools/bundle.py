@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from nlptools.models.contract import EncoderDecoder, LanguageModel
     from nlptools.models.language.ngram import NGramConfig, NGrams
     from nlptools.models.tasks.heads import TaskHeads
+    from nlptools.models.tasks.logistic import Logistic
     from nlptools.models.tasks.text_classifiers import TextClassifier
     from nlptools.models.tasks.word_tagger import WordTagger
     from nlptools.text.tokenizer import Tokenizer
@@ -175,7 +176,7 @@ def save_pair(
 
 def save_encoder(
     directory: Path,
-    model: TaskHeads | TextClassifier | WordTagger,
+    model: TaskHeads | TextClassifier | Logistic | WordTagger,
     weights: Mapping[str, Any],
     tokenizer: Tokenizer,
     *,
@@ -291,7 +292,7 @@ def _load(path: Path) -> Bundle:
     of_tokenizer = peft.home(path, tokenizers.BUNDLE_FILES)
     tokenizer = tokenizers.load(str(of_tokenizer))
     check_tokenizer(path, tokenizer, config)
-    if family in (registry.ENCODER, registry.TEXT_CLASSIFIER, registry.WORD_TAGGER, registry.WORD_READER):
+    if family in (registry.ENCODER, *registry.WITHOUT_PRETRAINING):
         return Bundle(path, arch, model, tokenizer, config, training)
     from nlptools.text.text_boundaries import end_tokens, first_token
 

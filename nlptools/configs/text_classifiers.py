@@ -6,6 +6,8 @@ from nlptools.configs import word_taggers
 
 HEADS = 4  # attention heads of a transformer
 ARCHITECTURES = ("mean", "bag", "cnn", "lstm", "gru", "rnn", "transformer")
+SCRATCH = ("logistic", *ARCHITECTURES)  # for one text, with a logistic regression
+LOGISTIC_VALUES = ("counts", "numbers")
 # Share of words that are unknown in training, drawn anew each time (Iyyer et al. 2015).
 WORD_DROPOUT = {"mean": 0.3, "cnn": 0.3, "lstm": 0.4, "gru": 0.4, "rnn": 0.4, "transformer": 0.1}
 
@@ -13,6 +15,7 @@ _COMMON: dict[str, object] = {"lr": 1e-3, "epochs": 5.0, "batch_size": 32, "warm
 _RECURRENT = {**_COMMON, "epochs": 6.0, "dim": 100, "hidden_size": 128, "dropout": 0.5}
 # Defaults of options for each --scratch, tuned on movie reviews (SST-2).
 PRESETS: dict[str, dict[str, object]] = {
+    "logistic": {**_COMMON, "lr": 0.03, "epochs": 10.0},
     "mean": {**_COMMON, "lr": 3e-3, "dim": 100, "hidden_size": 100, "dropout": 0.5},
     "bag": {
         "lr": 0.08,

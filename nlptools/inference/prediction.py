@@ -20,13 +20,14 @@ from nlptools.files.prefetch import one_ahead
 from nlptools.inference.opening import Asked, Opened
 from nlptools.models.contract import EncoderDecoder
 from nlptools.models.tasks.heads import TaskHeads
+from nlptools.models.tasks.logistic import Logistic
 from nlptools.models.tasks.text_classifiers import TextClassifier
 from nlptools.models.tasks.word_tagger import WordTagger
 from nlptools.tasks import outputs
 from nlptools.tasks import task as tasks
 
 WINDOW = 8192
-TaskModel = TaskHeads | TextClassifier | WordTagger
+TaskModel = TaskHeads | TextClassifier | Logistic | WordTagger
 
 
 class Predictor:

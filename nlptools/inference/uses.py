@@ -227,6 +227,7 @@ TABLE: Mapping[str, Uses] = {
         also=("finetune",),
     ),
     registry.TEXT_CLASSIFIER: Uses("a model of finetune --scratch", PREDICT, _TASK),
+    registry.LOGISTIC: Uses("a model of finetune --scratch", PREDICT, _TASK),
     registry.WORD_TAGGER: Uses("a model of finetune --scratch", PREDICT, _TASK),
     registry.WORD_READER: Uses("a model of finetune --features", PREDICT, _TASK),
     VECTORS: Uses("a file of word vectors", EMBED, {EMBED: "embedding.word_embedder:WordEmbedder.opened"}),

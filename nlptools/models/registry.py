@@ -19,8 +19,10 @@ ENCODER_DECODER = "encoder-decoder"  # contract.EncoderDecoder: train-seq2seq
 ENCODER = "encoder"  # contract.Encoder, with any heads: pretrain-bert
 TASK_DECODER = "task-decoder"  # a language model with heads of tasks instead of its output head: finetune
 TEXT_CLASSIFIER = "text-classifier"  # trained without pretraining: finetune --scratch
+LOGISTIC = "logistic"  # a linear model without pretraining: finetune --scratch logistic
 WORD_READER = "word-reader"  # LSTMs over words and the features of an ELMo, for any task: finetune --features
 WORD_TAGGER = "word-tagger"  # labels of words, trained without pretraining: finetune --task tag --scratch
+WITHOUT_PRETRAINING = (TEXT_CLASSIFIER, LOGISTIC, WORD_READER, WORD_TAGGER)
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,7 @@ ARCHITECTURES = {
         ),
         _row("bert", ENCODER, "encoders.bert", "BertWithHeads", "bert", "EncoderConfig"),
         _row("text-classifier", TEXT_CLASSIFIER, "tasks.text_classifiers", "TextClassifier"),
+        _row("logistic", LOGISTIC, "tasks.logistic", "Logistic"),
         _row("word-reader", WORD_READER, "tasks.word_reader", "WordReader"),
         _row("word-tagger", WORD_TAGGER, "tasks.word_tagger", "WordTagger"),
     )

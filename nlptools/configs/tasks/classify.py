@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nlptools.configs import LARGEST_FLOAT, option, redefined
 from nlptools.configs.tasks.shared import PretrainedOptions, TaskOptions, scratch_option
-from nlptools.configs.text_classifiers import ARCHITECTURES
+from nlptools.configs.text_classifiers import ARCHITECTURES, SCRATCH
 from nlptools.errors import UsageError
 
 
@@ -24,10 +24,10 @@ def class_weights(text: str) -> dict[str, float]:
     return weights
 
 
-def _scratch() -> str | None:
+def _scratch(architectures: tuple[str, ...] = ARCHITECTURES, first: str = "") -> str | None:
     return scratch_option(
-        ARCHITECTURES,
-        "the mean of word vectors, a bag of n-grams (fastText), a CNN, an LSTM, a GRU, an RNN or a Transformer",
+        architectures,
+        f"{first}the mean of word vectors, a bag of n-grams (fastText), a CNN, an LSTM, a GRU, an RNN or a Transformer",
     )
 
 
@@ -44,7 +44,7 @@ def _class_weights() -> str:
 class ClassifyOptions(PretrainedOptions):
     """One label of a text, or several with --multi-label"""
 
-    scratch: str | None = _scratch()
+    scratch: str | None = _scratch(SCRATCH, "logistic regression, ")
     multi_label: bool = option(False, "An example has any number of labels.")
     class_weights: str = _class_weights()
 

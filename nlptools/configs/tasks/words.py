@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nlptools.configs import option, redefined
-from nlptools.configs.text_classifiers import HEADS
+from nlptools.configs.text_classifiers import HEADS, LOGISTIC_VALUES
 from nlptools.configs.word_taggers import CHARACTERS
 from nlptools.configs.word_vectors import lengths
 from nlptools.errors import UsageError
@@ -29,7 +29,7 @@ class WordOptions:
     hidden_size: int = option(
         128, "Size of a layer: of the MLP, the filters of each width, the states of each direction.", low=1, metavar="N"
     )
-    depth: int = option(1, "Number of layers.", low=1, high=64, metavar="N")
+    depth: int = option(1, "Number of layers; 0: none (mean).", low=0, high=64, metavar="N")
     dropout: float = option(0.5, "Dropout before the last layer, and between layers.", low=0, high=0.99, metavar="X")
 
 
@@ -45,6 +45,20 @@ class TextScratch(WordOptions):
         metavar="A-B",
         check=lengths,
         only={"scratch": ("bag",)},
+    )
+
+    pooling: str = option(
+        "mean",
+        "Mean of the word vectors, or the maximum of each dimension (mean).",
+        choices=("mean", "max"),
+        only={"scratch": ("mean",)},
+    )
+    values: str = option(
+        "counts",
+        "Values of logistic: how often each word occurs, or numbers separated by spaces; --text-column a,b,c reads them from"
+        " the columns of a table.",
+        choices=LOGISTIC_VALUES,
+        only={"scratch": ("logistic",)},
     )
 
 
@@ -85,5 +99,7 @@ class Scratch(TextScratch, TagScratch):
         """Raises UsageError for values that do not suit the architecture."""
         if arch == "transformer" and self.hidden_size % (2 * HEADS):
             raise UsageError(f"--hidden-size {self.hidden_size}: expected a multiple of {2 * HEADS} for a transformer")
+        if self.depth == 0 and arch != "mean":
+            raise UsageError("--depth 0 applies to --scratch mean only")
         if self.characters == "lstm" and self.char_dim % 2:
             raise UsageError(f"--char-dim {self.char_dim}: expected an even number for --characters lstm")

@@ -44,6 +44,8 @@ class TextClassifierConfig:
         texts: 1, or 2 for pairs.
         num_ngrams: rows of n-grams, in addition to the words (bag).
         buckets: the number that n-grams are hashed into (bag).
+        pooling: over the words, mean or max (mean).
+        hidden_layer: whether there is a layer between the pooled words and the head (mean).
     """
 
     arch: str
@@ -60,6 +62,8 @@ class TextClassifierConfig:
     char_ngrams: str | None = None
     buckets: int = 2_000_000
     unk: int = 1
+    pooling: str = "mean"
+    hidden_layer: bool = True
 
     def __post_init__(self) -> None:
         if self.arch not in ARCHITECTURES:
@@ -75,6 +79,8 @@ class TextClassifierConfig:
                 lengths(str(self.char_ngrams))
             except UsageError as error:
                 raise BundleError(f"char_ngrams: {error}") from None
+        if self.pooling not in ("mean", "max"):
+            raise BundleError(f"pooling is {self.pooling!r:.80}, expected mean or max")
         if self.arch == "transformer" and self.hidden_size % (2 * self.num_attention_heads):
             raise BundleError(f"hidden size {self.hidden_size} is not a multiple of {2 * self.num_attention_heads}")
 
@@ -173,17 +179,22 @@ def apart(ids: Tensor, mask: Tensor, types: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Mean(nn.Module):
-    """The mean of the words, and a layer."""
+    """The mean of the words, or the maximum of each dimension (Shen et al. 2018, arXiv:1805.09843), and perhaps a layer."""
 
     def __init__(self, config: TextClassifierConfig) -> None:
         super().__init__()
-        self.size = config.hidden_size
-        self.dense = Linear(config.embedding_size, config.hidden_size)
+        self.pooling = (config.pooling,)
+        self.size, self.dense = config.embedding_size, None
+        if config.hidden_layer:
+            self.size, self.dense = config.hidden_size, Linear(config.embedding_size, config.hidden_size)
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """(B, T, E) -> (B, D)."""
-        return self.dense(self.dropout(pool(x, mask, ("mean",))), "relu")
+        """(B, T, E) -> (B, D), or (B, E) without a layer. An empty row, the second text of a pair, is 0."""
+        pooled = pool(x, mask, self.pooling)
+        if not bool(mask[:, 0].all()):
+            pooled = pooled.where(mask[:, :1], torch.zeros_like(pooled))
+        return pooled if self.dense is None else self.dense(self.dropout(pooled), "relu")
 
 
 class ConvolutionClassifier(nn.Module):

@@ -15,6 +15,7 @@ import numpy as np
 from nlptools import bundle
 from nlptools.batches.features import Encoding, Features
 from nlptools.batches.text_rows import TextEncoding
+from nlptools.batches.weighted_tokens import InvalidText, NumberEncoding
 from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.configs.tasks.table import GLUE
 from nlptools.errors import UsageError
@@ -99,8 +100,13 @@ class TextTask(TaskOf[TextExample, P]):
         metrics = GLUE_TASKS[self.glue].metrics
         return ("loss", *metrics, "mean") if len(metrics) > 1 else ("loss", *metrics)
 
-    def features(self, examples: Sequence[TextExample], encoding: Encoding | TextEncoding, labelled: bool) -> Features:
-        rows = encoding.rows([e.texts for e in examples])
+    def features(
+        self, examples: Sequence[TextExample], encoding: Encoding | TextEncoding | NumberEncoding, labelled: bool
+    ) -> Features:
+        try:
+            rows = encoding.rows([e.texts for e in examples])
+        except InvalidText as error:
+            raise error.at(examples[error.row].place) from None
         return replace(rows, targets=self.targets(examples)) if labelled else rows
 
     @abstractmethod

@@ -16,11 +16,13 @@ from nlptools.batches.features import Encoding, Features
 from nlptools.batches.source import BatchSource
 from nlptools.batches.spelled_words import WordEncoding
 from nlptools.batches.text_rows import TextEncoding
+from nlptools.batches.weighted_tokens import NumberEncoding
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training
 from nlptools.formats.examples import TaskExample
 from nlptools.json_types import JsonObject
 from nlptools.models.tasks.heads import TaskHeads
+from nlptools.models.tasks.logistic import Logistic
 from nlptools.models.tasks.text_classifiers import TextClassifier
 from nlptools.models.tasks.word_tagger import WordTagger
 from nlptools.tasks import outputs
@@ -30,8 +32,8 @@ from nlptools.training.engine.optimizers import Optimizer
 from nlptools.training.engine.weights import Weights
 from nlptools.training.objective import Objective
 
-RowEncoding = Encoding | TextEncoding | WordEncoding
-TaskModel = TaskHeads | TextClassifier | WordTagger
+RowEncoding = Encoding | TextEncoding | NumberEncoding | WordEncoding
+TaskModel = TaskHeads | TextClassifier | Logistic | WordTagger
 
 
 class Reader(Protocol):

@@ -114,7 +114,8 @@ class TextNetwork(WordNetwork[TextClassifier]):
             embedding_size=self.options.embedding_size,
             num_labels=task.num_labels,
             texts=self._texts,
-            num_hidden_layers=scratch.depth,
+            num_hidden_layers=max(1, scratch.depth),
+            hidden_layer=scratch.depth > 0,
             buckets=BUCKETS,
             num_ngrams=0 if encoding.ngrams is None else len(encoding.ngrams.known),
             unk=encoding.unk,
@@ -122,6 +123,7 @@ class TextNetwork(WordNetwork[TextClassifier]):
             dropout=scratch.dropout,
             word_ngrams=scratch.word_ngrams,
             char_ngrams=scratch.char_ngrams,
+            pooling=scratch.pooling,
         )
         return TextClassifier(config)
 

@@ -38,6 +38,9 @@ from nlptools.training.finetuning.reader import RowEncoding, TaskLoss, TaskModel
 from nlptools.vectors.files import formats
 from nlptools.vectors.table import Vectors
 
+# networks of a --scratch that the other architectures of the task do not share
+_OTHERS = {"logistic": "nlptools.training.finetuning.logistic:LogisticNetwork"}
+
 M = TypeVar("M", bound=TaskModel)
 
 
@@ -172,6 +175,7 @@ def opened(settings: Finetune, scratch: Scratch, errors: str) -> Words:
     if settings.scratch is not None:
         place = task_entry(settings.task).scratch
         check_options(settings.task, scratch)
+        place = _OTHERS.get(settings.scratch, place)
     scratch.check(settings.scratch or "lstm")
     vectors = None if scratch.vectors is None else formats.load(scratch.vectors, errors=errors)
     network: Callable[[NetworkOptions], WordNetwork[Any]] = pkgutil.resolve_name(place)
