@@ -1,8 +1,8 @@
-"""A language model with heads of tasks instead of its output head.
+"""A language model with heads of tasks instead of its output head, or in training next to it.
 
 Radford et al. 2018, "Improving language understanding by generative pre-training": the hidden state of the
 last token represents a whole row, and a linear layer without a bias classifies it. For rows see `batches.encoder_rows`.
-Departures: the loss has no term for the language model; the end-of-text token serves as every special token.
+Departure: the end-of-text token serves as every special token.
 Shapes: B batch, T length, N tokens of all sequences, D hidden.
 """
 
@@ -17,6 +17,8 @@ from nlptools.layers.packed import EqualLengths
 from nlptools.models.contract import Hidden, LanguageModel
 from nlptools.models.tasks.heads import TaskHeads
 
+LANGUAGE = "language"  # among the heads of a model that keeps its output matrix for an auxiliary loss
+
 
 class WithHeads(TaskHeads):
     """See the module's docstring. `encoder` is the language model. Rows are padded on the right, where no position sees it."""
@@ -28,12 +30,13 @@ class WithHeads(TaskHeads):
     def __init__(
         self, model: LanguageModel, heads: tuple[str, ...] = (), num_labels: int = 2, concatenated: int = 1
     ) -> None:
-        """`model` loses its output matrix. `num_labels`, `concatenated`: see `TaskHeads`."""
-        super().__init__(model.config, heads, num_labels, concatenated)
+        """`model` loses its output matrix, unless `LANGUAGE` is among `heads`. `num_labels`, `concatenated`: see `TaskHeads`."""
+        super().__init__(model.config, tuple(head for head in heads if head != LANGUAGE), num_labels, concatenated)
         self.encoder = model
         self.runs_in_16_bits = model.runs_in_16_bits
         self.initializer_range = model.initializer_range
-        model.drop_output()
+        if LANGUAGE not in heads:
+            model.drop_output()
         self.add_heads(model.activation, bias=False)
 
     def states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Hidden:
@@ -43,6 +46,15 @@ class WithHeads(TaskHeads):
     def row_states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Tensor:
         """See `TaskHeads`."""
         return self.of_rows(self.encoder(ids)[0], mask)
+
+    def language_loss(self, hidden: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
+        """Hidden states (B, T, D) of rows of tokens (B, T), True = real -> (B,): the mean of -log p of the tokens of each row
+        after the first, 0 for a row of one token. The model needs its output matrix.
+        """
+        real = mask[:, 1:]
+        logprobs = self.encoder.output.log_probabilities(hidden[:, :-1][real], ids[:, 1:][real])
+        sums = -logprobs.new_zeros(real.shape).masked_scatter(real, logprobs).sum(1)
+        return sums / real.sum(1).clamp(min=1)
 
     def packed_states(
         self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], layers: range, types: Tensor | None = None

@@ -26,6 +26,7 @@ from nlptools.models.contract import with_dropout
 from nlptools.models.huggingface import peft
 from nlptools.models.language.elmo import Elmo
 from nlptools.models.tasks.heads import BESIDE_HEADS, LAYER_HEADS, TASK_HEADS, TaskHeads
+from nlptools.models.tasks.with_heads import LANGUAGE, WithHeads
 from nlptools.tasks import outputs
 from nlptools.tasks import task as tasks
 from nlptools.tasks.task import Task
@@ -56,6 +57,8 @@ def opened(settings: Finetune) -> Pretrained:
     which = layers(settings.layers)
     if not which.count(sizes.num_hidden_layers + 1):
         raise UsageError(f"--layers {settings.layers}: the model has layers 0 to {sizes.num_hidden_layers}")
+    if settings.lm_weight and registry.find(base.arch).family != registry.LANGUAGE:
+        raise UsageError(f"--lm-weight applies to language models, which {display(settings.model)} is not")
     return Pretrained(base, settings, lora.adapter(settings, base, settings.model))
 
 
@@ -86,7 +89,9 @@ class Pretrained:
         """See `Reader`; with a new head, or with its own head if that is for the same labels."""
         options = self.options
         which = layers(options.layers)
-        model = new_model(self.base, task, seed, which, options.encoder_dropout)
+        if options.lm_weight and task.head != "sequence":
+            raise UsageError(f"--lm-weight applies to classify, pair and regress, not to {task.name}")
+        model = new_model(self.base, task, seed, which, options.encoder_dropout, (LANGUAGE,) * bool(options.lm_weight))
         if self.adapter is not None:
             lora.adapt(model, self.arch, self.adapter.settings, seed, _weights(self.base, task, which))
         rates.freeze(model, frozen(options.freeze))
@@ -96,6 +101,9 @@ class Pretrained:
         assert isinstance(model, TaskHeads)
         options, parts = self.options, {f"model.{name}": model.part_of(name) for name, _ in model.named_parameters()}
         factors = rates.Rates(parts, model.config.num_hidden_layers + 1, options.layer_decay, options.unfreeze)
+        if options.lm_weight:
+            assert isinstance(model, WithHeads)
+            return LossWithLanguage(model, task, options.lm_weight, factors)
         return task_loss(model, task, layers(options.layers), factors)
 
     def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> FeatureBatches:
@@ -119,6 +127,7 @@ class Pretrained:
         more: JsonObject,
     ) -> None:
         base = self.base
+        weights = {name: tensor for name, tensor in weights.items() if not name.startswith("encoder.output")}
         if base.model.causal:
             chat_templates.keep(directory, str(base.path), self.options.chat)
             # transformers finds the last token of a row by the padding
@@ -135,6 +144,26 @@ class Pretrained:
         )
 
 
+class LossWithLanguage(TaskLoss):
+    """The loss of a task and, with a weight, of the language model on the same rows (Radford et al. 2018, equation 5)."""
+
+    def __init__(self, model: WithHeads, task: Task, weight: float, factors: rates.Rates) -> None:
+        def logits(model: WithHeads, inputs: tuple[Tensor, ...], spans: Tensor | None) -> Tensor:
+            return model.task_logits(task.head, model.row_states(*inputs))
+
+        super().__init__(model, task, logits, 3, rates=factors.at)
+        self.weight = weight
+
+    def forward(self, *arrays: Tensor) -> dict[str, Tensor]:
+        """See `TaskLoss`; one pass through the model for both losses. The last target is the weight of each example."""
+        ids, mask, _, *targets = arrays
+        model = cast(WithHeads, self.model)
+        hidden, _ = model.encoder(ids)
+        logits = model.task_logits(self.task.head, model.of_rows(hidden, mask)).float()
+        language = model.language_loss(hidden, ids, mask) * targets[-1]
+        return {"loss": self.task.loss(logits, *targets) + self.weight * language.sum()}
+
+
 def task_loss(
     model: TaskHeads, task: Task, which: Layers = outputs.LAST, factors: rates.Rates | None = None
 ) -> TaskLoss:
@@ -148,7 +177,12 @@ def task_loss(
 
 
 def new_model(
-    base: bundle.Bundle, task: Task, seed: int, which: Layers = outputs.LAST, dropout: float | None = None
+    base: bundle.Bundle,
+    task: Task,
+    seed: int,
+    which: Layers = outputs.LAST,
+    dropout: float | None = None,
+    more_heads: tuple[str, ...] = (),
 ) -> TaskHeads:
     """The model of a bundle with the head of a task, on the CPU: the head of the bundle if it is for the same labels, else
     a random one. A BERT without a pooler gets a new one, with a note.
@@ -156,9 +190,10 @@ def new_model(
     Args:
         which: the layers that the head sees.
         dropout: None: as in the bundle.
+        more_heads: besides those of the task.
     """
     held: Any = base.model
-    config, heads = held.config, (task.head, *task.extra_heads)
+    config, heads = held.config, (task.head, *task.extra_heads, *more_heads)
     heads += (f"layer_{which.kind}",) if f"layer_{which.kind}" in LAYER_HEADS else ()
     sees = which.count(config.num_hidden_layers + 1)
     config = with_dropout(config, dropout)
