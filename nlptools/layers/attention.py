@@ -3,10 +3,13 @@
 Vaswani et al. 2017, "Attention is all you need" (arXiv:1706.03762), section 3.2.
 Departure: one projection for queries, keys and values (and one for keys and values of a source). The products and the
 softmax of equation 1 are `compute.kernels.attention`; `weights` here is the same in plain operations.
-A module's `heads` returns the concatenated heads; `forward` multiplies them with the output matrix W^O.
+A module's `heads` returns the concatenated heads; `forward` multiplies them with the output matrix W^O. Its `weighted` returns
+the weights of the heads too, for looking at them.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +31,17 @@ def cached_attention(
     if isinstance(mask, Ragged):
         return mask.attend(query_BHTK, key_BGSK, value_BGSK)
     return attention(query_BHTK, key_BGSK, value_BGSK, mask, dropout, causal)
+
+
+class Weighted(NamedTuple):
+    """Attention with its weights."""
+
+    weights: Tensor  # (B, H, T, S), float32
+    values: Tensor  # (B, H, S, K)
+
+    def heads(self) -> Tensor:
+        """(B, T, H * K): the concatenated heads."""
+        return (self.weights.to(self.values.dtype) @ self.values).transpose(1, 2).flatten(2)
 
 
 class SelfAttention(nn.Module):
@@ -55,9 +69,7 @@ class SelfAttention(nn.Module):
             mask: replaces the causal mask; without a cache, a tensor.
             turn: how the positions of `x` change its queries and keys.
         """
-        qkv_BT3HK = self.query_key_value(x).view(*x.shape[:2], 3, self.num_heads, self.head_size)
-        if turn is not None:
-            qkv_BT3HK = torch.cat([turn(qkv_BT3HK[:, :, :2]), qkv_BT3HK[:, :, 2:]], 2)
+        qkv_BT3HK = self._projected(x, turn)
         dropout = self.dropout if self.training else 0.0
         causal = self.causal and mask is None and x.shape[1] > 1
         if cache is None:
@@ -69,6 +81,17 @@ class SelfAttention(nn.Module):
         if not earlier:  # the cache may have another type
             key, value = qkv_3BHTK[1], qkv_3BHTK[2]
         return cached_attention(query, key, value, mask, dropout, causal).transpose(1, 2).reshape(x.shape)
+
+    def weighted(self, x: Tensor, mask: Tensor | None = None, turn: Turn | None = None) -> Weighted:
+        """(B, T, D): the weights that `heads` applies without a cache or dropout."""
+        query, key, value = self._projected(x, turn).permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, T, K)
+        mask = past_mask(x) if mask is None and self.causal else mask
+        return Weighted(weights(query.float(), key.float(), mask), value)
+
+    def _projected(self, x: Tensor, turn: Turn | None) -> Tensor:
+        """(B, T, D) -> (B, T, 3, H, K): queries, keys and values."""
+        qkv_BT3HK: Tensor = self.query_key_value(x).view(*x.shape[:2], 3, self.num_heads, self.head_size)
+        return qkv_BT3HK if turn is None else torch.cat([turn(qkv_BT3HK[:, :, :2]), qkv_BT3HK[:, :, 2:]], 2)
 
     def heads_at(self, x: Tensor, positions: QueryPositions, mask: Tensor | None = None) -> Tensor:
         """(B, T, D) -> (M, D): what `heads` computes for the wanted positions, where attention is not causal."""
@@ -137,16 +160,21 @@ class CrossAttention(nn.Module):
         query_BTHK: Tensor = self.query(x).view(*x.shape[:2], self.num_heads, self.head_size)
         return cross_attention(query_BTHK, source.layers[layer], source.mask, self.dropout if self.training else 0.0)
 
-    def weights(self, x: Tensor, layer: int, source: SourceMemory) -> Tensor:
-        """How much each position attends to each of the source, mean over the heads: (B, T, S), float32."""
-        query_BTHK: Tensor = self.query(x).view(*x.shape[:2], self.num_heads, self.head_size).float()
-        key_BSHK = source.layers[layer][:, :, 0].float()
-        return weights(query_BTHK.transpose(1, 2), key_BSHK.transpose(1, 2), source.mask).mean(1)
+    def weighted(self, x: Tensor, layer: int, source: SourceMemory) -> Weighted:
+        """(B, T, D): the weights that `heads` applies without dropout."""
+        query_BTHK: Tensor = self.query(x).view(*x.shape[:2], self.num_heads, self.head_size)
+        key, value = source.layers[layer].permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, S, K)
+        return Weighted(weights(query_BTHK.transpose(1, 2).float(), key.float(), source.mask), value)
 
 
 def weights(query_BHTK: Tensor, key_BHSK: Tensor, mask: Tensor | None = None) -> Tensor:
-    """softmax(Q K^T / sqrt(K)) of each head: (B, H, T, S). `mask` (B, 1, 1 or T, S), True = attend."""
+    """softmax(Q K^T / sqrt(K)) of each head: (B, H, T, S). `mask` (B, 1, 1 or T, S) or (T, S), True = attend."""
     scores_BHTS: Tensor = query_BHTK * query_BHTK.shape[-1] ** -0.5 @ key_BHSK.transpose(-1, -2)
     if mask is not None:  # not with -inf: a row that may attend to nothing would be NaN
         scores_BHTS = scores_BHTS.masked_fill(~mask, torch.finfo(scores_BHTS.dtype).min)
     return scores_BHTS.softmax(-1)
+
+
+def past_mask(x: Tensor) -> Tensor:
+    """(T, T), True = attend, for x (B, T, D): each position attends to itself and those before it."""
+    return torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril_()

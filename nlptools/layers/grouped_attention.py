@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from nlptools.compute.kernels.attention import grouped_attention
 from nlptools.compute.kernels.ragged_attention import Ragged
-from nlptools.layers.attention import Mask, cached_attention
+from nlptools.layers.attention import Mask, Weighted, cached_attention, past_mask, weights
 from nlptools.layers.cache import KeyValues
 from nlptools.layers.linear import Linear
 from nlptools.layers.norms import RMSNorm
@@ -62,15 +62,8 @@ class GroupedQueryAttention(nn.Module):
         self, x: Tensor, cache: KeyValues | None = None, mask: Mask | None = None, turn: Turn | None = None
     ) -> Tensor:
         """(B, T, D) -> (B, T, H * K); see `attention.SelfAttention.heads`."""
-        H, G = self.num_heads, self.key_value_heads
-        projected = self.query_key_value(x).view(*x.shape[:2], H + 2 * G, self.head_size)
-        query_key, value = torch.split(projected, [H + G, G], 2)
-        if self.query_norm is not None and self.key_norm is not None:
-            query, key = torch.split(query_key, [H, G], 2)
-            query_key = torch.cat([self.query_norm(query), self.key_norm(key)], 2)
-        if turn is not None:
-            query_key = turn(query_key.unsqueeze(2)).squeeze(2)
-        query, key = torch.split(query_key, [H, G], 2)
+        H = self.num_heads
+        query, key, value = self._projected(x, turn)
         dropout = self.dropout if self.training else 0.0
         causal = self.causal and mask is None and x.shape[1] > 1
         if cache is None:
@@ -83,3 +76,23 @@ class GroupedQueryAttention(nn.Module):
             key, value = cached
         heads = cached_attention(query, key, value, mask, dropout, causal)
         return heads.transpose(1, 2).reshape(*x.shape[:2], H * self.head_size)
+
+    def weighted(self, x: Tensor, mask: Tensor | None = None, turn: Turn | None = None) -> Weighted:
+        """(B, T, D): see `attention.SelfAttention.weighted`; keys and values are repeated for the heads of their group."""
+        query, key, value = (each.transpose(1, 2) for each in self._projected(x, turn))
+        key, value = (each.repeat_interleave(self.num_heads // self.key_value_heads, 1) for each in (key, value))
+        mask = past_mask(x) if mask is None and self.causal else mask
+        return Weighted(weights(query.float(), key.float(), mask), value)
+
+    def _projected(self, x: Tensor, turn: Turn | None) -> tuple[Tensor, Tensor, Tensor]:
+        """(B, T, D) -> queries (B, T, H, K), and keys and values (B, T, G, K)."""
+        H, G = self.num_heads, self.key_value_heads
+        projected = self.query_key_value(x).view(*x.shape[:2], H + 2 * G, self.head_size)
+        query_key, value = torch.split(projected, [H + G, G], 2)
+        if self.query_norm is not None and self.key_norm is not None:
+            query, key = torch.split(query_key, [H, G], 2)
+            query_key = torch.cat([self.query_norm(query), self.key_norm(key)], 2)
+        if turn is not None:
+            query_key = turn(query_key.unsqueeze(2)).squeeze(2)
+        query, key = torch.split(query_key, [H, G], 2)
+        return query, key, value

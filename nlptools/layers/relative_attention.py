@@ -9,7 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from nlptools.compute.kernels.relative_attention import relative_attention
+from nlptools.compute.kernels.relative_attention import relative_attention, shifted
+from nlptools.layers.attention import Weighted
 from nlptools.layers.linear import Linear
 
 
@@ -47,11 +48,29 @@ class RelativeAttention(nn.Module):
             biases: u and v of the paper, (H, K): added to each query, for contents and for distances.
             mask: see `relative_attention`.
         """
-        query_HBTK = self._by_head(self.query(x), 1)[0]
-        contents, places = (query_HBTK + bias[:, None, None] for bias in biases)
+        contents, places = self._queries(x, biases)
         p = self.dropout if self.training else 0.0
         out_HBTK = relative_attention(contents, places, keys_values[0], keys_values[1], distances, mask, p)
         return out_HBTK.permute(1, 2, 0, 3).reshape(x.shape)
+
+    def weighted(
+        self, x: Tensor, keys_values: Tensor, distances: Tensor, biases: tuple[Tensor, Tensor], mask: Tensor | None
+    ) -> Weighted:
+        """(B, T, D): the weights that `heads` applies without dropout. Arguments: see `heads`."""
+        contents, places = (part.float() for part in self._queries(x, biases))
+        scores_HBTS = contents @ keys_values[0].float().transpose(-1, -2)
+        scores_HBTS += shifted(places @ distances[:, None].float().transpose(-1, -2))
+        if mask is not None:
+            scores_HBTS = scores_HBTS.masked_fill(~mask, -torch.inf)
+        return Weighted(
+            (scores_HBTS * self.head_size**-0.5).softmax(-1).transpose(0, 1), keys_values[1].transpose(0, 1)
+        )
+
+    def _queries(self, x: Tensor, biases: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        """(B, T, D) -> the queries (H, B, T, K) for contents and for distances."""
+        query_HBTK = self._by_head(self.query(x), 1)[0]
+        contents, places = biases
+        return query_HBTK + contents[:, None, None], query_HBTK + places[:, None, None]
 
     def _by_head(self, x: Tensor, count: int) -> Tensor:
         """(B, T, count * D) -> (count, H, B, T, K)."""

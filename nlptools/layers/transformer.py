@@ -9,12 +9,12 @@ the map of queries and keys that they stand for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 from torch import Tensor, nn
 
-from nlptools.layers.attention import CrossAttention, Mask, SelfAttention, SourceMemory
+from nlptools.layers.attention import CrossAttention, Mask, SelfAttention, SourceMemory, Weighted
 from nlptools.layers.cache import KeyValues
 from nlptools.layers.direct import Direct
 from nlptools.layers.dropout import Dropout
@@ -140,7 +140,7 @@ class Block(Direct, nn.Module):
             norm, cross = self.cross_attention_norm, self.cross_attention
             normed = norm(x) if self.pre_norm else x
             if weights is not None:
-                weights.append(cross.weights(normed, layer, source))
+                weights.append(cross.weighted(normed, layer, source).weights.mean(1))
             x = self._close(norm, x, cross.output, cross.heads(normed, layer, source))
         return self._fed_forward(x)
 
@@ -152,6 +152,27 @@ class Block(Direct, nn.Module):
         norm, attention = self.attention_norm, self.attention
         hidden = heads(attention, norm(x) if self.pre_norm else x)
         return self._fed_forward(self._close(norm, x if select is None else select(x), attention.output, hidden))
+
+    def observed(
+        self, x: Tensor, weighted: Callable[[Any, Tensor], Weighted], source: SourceMemory | None = None, layer: int = 0
+    ) -> Generator[Tensor, None, Tensor]:
+        """As `run`, step by step: yields the weights (B, H, T, S) of self-attention, then of attention to the source if there
+        is one, and returns the result (B, T, D). What follows weights is computed when more is asked for.
+
+        Args:
+            weighted: the attention of the block with its weights, by its module `attention`, given (B, T, D).
+            source, layer: see `forward`.
+        """
+        norm, attention = self.attention_norm, self.attention
+        seen = weighted(attention, norm(x) if self.pre_norm else x)
+        yield seen.weights
+        x = self._close(norm, x, attention.output, seen.heads())
+        if source is not None:
+            norm, cross = self.cross_attention_norm, self.cross_attention
+            seen = cross.weighted(norm(x) if self.pre_norm else x, layer, source)
+            yield seen.weights
+            x = self._close(norm, x, cross.output, seen.heads())
+        return self._fed_forward(x)
 
     def _fed_forward(self, x: Tensor) -> Tensor:
         """The last part of the block: feed-forward, with its residual and norm."""
@@ -165,3 +186,8 @@ class Block(Direct, nn.Module):
         else:
             x = output.add_to(residual, hidden)
         return x if self.pre_norm else norm(x)
+
+
+def weighted_by(mask: Tensor | None = None, turn: Turn | None = None) -> Callable[[Any, Tensor], Weighted]:
+    """The argument of `Block.observed` where self-attention takes a mask and a turn, see `SelfAttention.heads`."""
+    return lambda attention, x: attention.weighted(x, mask, turn)

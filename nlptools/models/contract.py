@@ -5,7 +5,7 @@ this.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import Field, fields, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, cast
 
@@ -196,6 +196,21 @@ class LanguageModel(Decoder, Layered, Protocol):
         """Remove the output head and the weights that it alone has: a head of a task replaces it."""
 
 
+class Attends(Protocol):
+    """A language model or an encoder with attention, for looking at its weights."""
+
+    @property
+    def attention_size(self) -> tuple[int, int]:
+        """Its number of layers, and of heads in each."""
+
+    def attention_weights(self, ids: Tensor, types: Tensor | None = None) -> Iterator[Tensor]:
+        """(B, T) ids without padding -> the attention weights of each layer in turn, (B, H, T, T), float32; row t says how
+        much position t attends to each. A layer is computed when its weights are asked for. `types`: see `Encoder`.
+
+        Raises DataError for more tokens than the context.
+        """
+
+
 class LanguageModelDefaults:
     """A base of language models: members of `LanguageModel` that hold for any of them, if not as fast as they could be."""
 
@@ -254,6 +269,40 @@ class EncoderDecoder(Decoder, Protocol):
         `mask` (B, S), True = real; rows are padded on the RIGHT. None: no row is padded. `capacity`: initial
         room in target tokens; None: the state serves for one call with all of them (training, forced decoding).
         """
+
+
+class AttendsToSource(Protocol):
+    """An encoder-decoder, for looking at its attention weights."""
+
+    @property
+    def attention_sizes(self) -> Mapping[str, tuple[int, int]]:
+        """The numbers of layers and heads of each of its kinds of attention: "cross", "encoder" and "decoder" self-attention;
+        empty: it has none.
+        """
+
+    def attention_weights(self, part: str, source: Tensor, target: Tensor) -> Iterator[Tensor]:
+        """The attention weights of each layer of a kind in turn, (B, H, T or S, T or S), float32, as in `Attends`.
+
+        Args:
+            part: a key of `attention_sizes`.
+            source: (B, S) ids without padding, the end token included.
+            target: (B, T) ids without padding, after the start token; the encoder does not look at it.
+        """
+
+
+class CrossAttentionDefaults:
+    """A base of encoder-decoders whose only attention is the one that `SourceState.attention` has."""
+
+    @property
+    def attention_sizes(self: EncoderDecoder) -> Mapping[str, tuple[int, int]]:
+        """See `AttendsToSource`."""
+        return {"cross": (1, 1)} if self.attends else {}
+
+    def attention_weights(self: EncoderDecoder, part: str, source: Tensor, target: Tensor) -> Iterator[Tensor]:
+        """See `AttendsToSource`; of several layers, their mean."""
+        state = self.encode(source)
+        state.keeps_attention = True
+        yield self(target, state)[1].attention[:, None]
 
 
 class Encoder(Layered, Protocol):

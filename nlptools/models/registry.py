@@ -39,6 +39,7 @@ class Architecture:
         options: "module:Class": the settings of training it by --arch; "" where no command has that option for it.
         huggingface: the modules that translate to and from layouts of Hugging Face, see `huggingface.directories`; the first
             that can express a configuration is taken. Where there is none, directories keep our names.
+        attends: whether a language model has attention, as `contract.Attends` shows it.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Architecture:
     config: str
     options: str = ""
     huggingface: tuple[str, ...] = ()
+    attends: bool = False
 
     @property
     def option(self) -> str:
@@ -60,7 +62,14 @@ class Architecture:
 
 
 def _row(
-    name: str, family: str, module: str, model: str, huggingface: str = "", config: str = "", options: str = ""
+    name: str,
+    family: str,
+    module: str,
+    model: str,
+    huggingface: str = "",
+    config: str = "",
+    options: str = "",
+    attends: bool = False,
 ) -> Architecture:
     """A row. `huggingface`: names with spaces between them; `config`: the model's name with "Config", unless it has another;
     `options`: module and class in `configs.architectures`, without "Options".
@@ -68,14 +77,24 @@ def _row(
     models = f"nlptools.models.{module}"
     layouts = tuple(f"nlptools.models.huggingface.{layout}" for layout in huggingface.split())
     settings = options and f"nlptools.configs.architectures.{options}Options"
-    return Architecture(name, family, f"{models}:{model}", f"{models}:{config or model + 'Config'}", settings, layouts)
+    return Architecture(
+        name, family, f"{models}:{model}", f"{models}:{config or model + 'Config'}", settings, layouts, attends
+    )
 
 
 ARCHITECTURES = {
     row.name: row
     for row in (
-        _row("transformer", LANGUAGE, "language.gpt", "GPT", "gpt2 openai_gpt", options="transformer:Transformer"),
-        _row("modern", LANGUAGE, "language.modern", "Modern", "llama", options="transformer:Modern"),
+        _row(
+            "transformer",
+            LANGUAGE,
+            "language.gpt",
+            "GPT",
+            "gpt2 openai_gpt",
+            options="transformer:Transformer",
+            attends=True,
+        ),
+        _row("modern", LANGUAGE, "language.modern", "Modern", "llama", options="transformer:Modern", attends=True),
         _row("rnn", LANGUAGE, "language.recurrent", "RecurrentLM", config="RNNConfig", options="recurrent:RNN"),
         _row("lstm", LANGUAGE, "language.recurrent", "RecurrentLM", config="LSTMConfig", options="recurrent:LSTM"),
         _row("gru", LANGUAGE, "language.recurrent", "RecurrentLM", config="GRUConfig", options="recurrent:GRU"),
@@ -85,6 +104,7 @@ ARCHITECTURES = {
             "language.transformer_xl",
             "TransformerXL",
             options="transformer_xl:TransformerXL",
+            attends=True,
         ),
         _row("convolution", LANGUAGE, "language.convolution", "ConvolutionLM", options="convolution:Convolution"),
         _row("feedforward", LANGUAGE, "language.feedforward", "FeedForwardLM", options="feedforward:FeedForward"),

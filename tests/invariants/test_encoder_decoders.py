@@ -311,3 +311,21 @@ def test_an_opening_is_the_first_step(form: str) -> None:
     assert torch.allclose(opening.logits, expected, atol=1e-5)
     assert opening.limits == [56, 53, 50] and opening.prompts == [[], [], []]
     assert opening.sources is not None and torch.equal(opening.sources, source_batch(SOURCES)[1])
+
+
+@forms
+@torch.inference_mode()
+def test_attention_weights_of_each_kind(form: str) -> None:
+    model, source, read = tiny(form), source_batch(some_sources(5, 5))[0], targets(2)
+    state = model.encode(source)
+    state.keeps_attention = True
+    alignment = model(read, state)[1].attention
+    for part, (layers, heads) in model.attention_sizes.items():
+        T, S = {"cross": (7, 6), "encoder": (6, 6), "decoder": (7, 7)}[part]
+        found = list(model.attention_weights(part, source, read))
+        assert [weights.shape for weights in found] == [(2, heads, T, S)] * layers
+        for weights in found:
+            assert torch.allclose(weights.sum(-1), torch.ones(2, heads, T), atol=1e-5)
+            assert part != "decoder" or not weights.triu(1).any()
+        if part == "cross":
+            assert any(torch.allclose(weights.mean(1), alignment, atol=1e-5) for weights in found)

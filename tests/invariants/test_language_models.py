@@ -81,6 +81,24 @@ def test_a_batch_equals_its_rows_one_by_one(arch: str) -> None:
     assert torch.allclose(whole, rows, atol=1e-4)
 
 
+@pytest.mark.parametrize("arch", [arch for arch in registry.names(registry.LANGUAGE) if registry.find(arch).attends])
+@torch.inference_mode()
+def test_attention_weights_say_which_tokens_matter(arch: str) -> None:
+    model, x = tiny(arch, num_hidden_layers=1, num_attention_heads=4), ids()
+    assert model.attention_size == (1, 4)
+    [weights] = model.attention_weights(x)
+    assert weights.shape == (3, 4, 10, 10)
+    assert torch.allclose(weights.sum(-1), torch.ones(3, 4, 10), atol=1e-5)
+    before = model(x)[0]
+    for changed in range(10):
+        y = x.clone()
+        y[:, changed] = (x[:, changed] + 7) % 50
+        moved = (model(y)[0] - before).abs().amax(-1) > 1e-6
+        attended = (weights[:, :, :, changed] > 0).any(1)
+        attended[:, changed] = True  # also by the residual sum
+        assert torch.equal(moved, attended)
+
+
 @architectures
 @torch.inference_mode()
 def test_sequences_that_are_packed_into_rows_see_themselves_only(arch: str) -> None:

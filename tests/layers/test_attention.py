@@ -88,6 +88,6 @@ def test_a_source_for_decoding_is_the_one_for_training_and_can_be_chosen_from() 
     chosen = sources[1].select(inputs)
     assert torch.allclose(layer(x[inputs], 0, chosen), decoding[inputs], atol=1e-6)
     assert sources[1].select(torch.arange(3)) is sources[1]
-    weights = layer.weights(x, 0, sources[1])
+    weights = layer.weighted(x, 0, sources[1]).weights.mean(1)
     assert weights.shape == (3, 2, 7) and not weights[1, :, 2:].any()
     assert torch.allclose(weights.sum(-1), torch.ones(3, 2))

@@ -29,7 +29,7 @@ from nlptools.layers.linear import Linear, check_activation
 from nlptools.layers.output import Projection, padded_embedding
 from nlptools.layers.packed import EqualLengths
 from nlptools.layers.query_positions import QueryPositions
-from nlptools.layers.transformer import Block, Heads
+from nlptools.layers.transformer import Block, Heads, weighted_by
 from nlptools.models.contract import Hidden, layer_of, linear_maps
 from nlptools.models.tasks.heads import BESIDE_HEADS, TASK_HEADS, TaskHeads
 
@@ -172,6 +172,17 @@ class Bert(nn.Module):
         """The last hidden state (B, D) of the first token of each packed sequence, see `packed` and `at`."""
         heads, last = partial(packed.heads, groups=groups), partial(packed.first_heads, groups=groups)
         return self._last(self._embedded(ids, types, positions), heads, last, partial(packed.first_rows, groups=groups))
+
+    @property
+    def attention_size(self) -> tuple[int, int]:
+        """See `contract.Attends`."""
+        return len(self.blocks), self.config.num_attention_heads
+
+    def attention_weights(self, ids: Tensor, types: Tensor | None = None) -> Iterator[Tensor]:
+        """See `contract.Attends`."""
+        x = self._embedded(ids, types, None)
+        for block in self.blocks:
+            x = yield from block.observed(x, weighted_by())
 
     def layer_of(self, name: str) -> int:
         """See `contract.Layered`."""

@@ -9,7 +9,7 @@ Shapes: B batch, T length, S keys, D hidden, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ from nlptools.layers.linear import Linear, check_activation
 from nlptools.layers.norms import LayerNorm
 from nlptools.layers.output import Projection, padded_embedding
 from nlptools.layers.positions import POSITIONS, Turn
-from nlptools.layers.transformer import Block
+from nlptools.layers.transformer import Block, weighted_by
 from nlptools.models.contract import Hidden, LanguageModelDefaults
 
 
@@ -220,15 +220,30 @@ class GPT(LanguageModelDefaults, nn.Module):
 
     def states(self, ids: Tensor) -> Hidden:
         """See `contract.LanguageModel`; the last layer is the output of the norm."""
-        T = ids.shape[1]
-        if self.max_context < T:
-            raise DataError(f"{T} tokens are more than the model's context of {self.max_context}")
-        x, turn = self._embedded(ids, torch.arange(T, device=ids.device))
-        layers, masks = [x], self._masks(None, 0, T)
+        x, turn, masks = self._whole(ids)
+        layers = [x]
         for block, mask in zip(self.blocks, masks, strict=True):
             layers.append(block(layers[-1], mask=mask, turn=turn))
         layers[-1] = self.norm(layers[-1])
         return Hidden(layers[-1], tuple(layers))
+
+    @property
+    def attention_size(self) -> tuple[int, int]:
+        """See `contract.Attends`."""
+        return len(self.blocks), self.config.num_attention_heads
+
+    def attention_weights(self, ids: Tensor, types: Tensor | None = None) -> Iterator[Tensor]:
+        """See `contract.Attends`."""
+        x, turn, masks = self._whole(ids)
+        for block, mask in zip(self.blocks, masks, strict=True):
+            x = yield from block.observed(x, weighted_by(mask, turn))  # type: ignore[operator]
+
+    def _whole(self, ids: Tensor) -> tuple[Tensor, Turn | None, Sequence[Any]]:
+        """Whole texts as the blocks take them: x, turn, and the mask of each layer. Raises DataError beyond the context."""
+        T = ids.shape[1]
+        if self.max_context < T:
+            raise DataError(f"{T} tokens are more than the model's context of {self.max_context}")
+        return *self._embedded(ids, torch.arange(T, device=ids.device)), self._masks(None, 0, T)
 
     def _embedded(self, ids: Tensor, positions: Tensor) -> tuple[Tensor, Turn | None]:
         """What goes into the first block, (..., T) -> (..., T, D), and how positions change queries and keys."""

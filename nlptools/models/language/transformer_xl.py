@@ -16,7 +16,7 @@ Shapes: B batch, T length, m memory, S = m + T, P distances, D hidden, H heads, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -29,6 +29,7 @@ from nlptools.configs.architectures.transformer_xl import TransformerXLOptions
 from nlptools.configs.checks import check_heads, check_sizes, checked_cutoffs
 from nlptools.errors import BundleError, UsageError
 from nlptools.layers.adaptive_softmax import AdaptiveSoftmax
+from nlptools.layers.attention import Weighted
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.output import OutputHead, Projection, padded_embedding
 from nlptools.layers.positions import sinusoids
@@ -197,6 +198,19 @@ class TransformerXL(LanguageModelDefaults, nn.Module):
         layers = self._layers(ids)[0]
         return Hidden(layers[-1], tuple(layers))
 
+    @property
+    def attention_size(self) -> tuple[int, int]:
+        """See `contract.Attends`."""
+        return len(self.blocks), self.config.num_attention_heads
+
+    def attention_weights(self, ids: Tensor, types: Tensor | None = None) -> Iterator[Tensor]:
+        """See `contract.Attends`; in inference. The whole text is one segment, so that a position sees what it always sees."""
+        T = ids.shape[1]
+        mask = self._mask(T, T, ids.new_zeros(len(ids)))
+        x = self._read(ids)
+        for i, (block, places) in enumerate(zip(self._blocks(), self._distances(T), strict=True)):
+            x = yield from block.observed(x, _weighted(places, self._biases(i), mask))
+
     def start(self, batch_size: int, capacity: int) -> XLState:
         """See `contract.LanguageModel`."""
         weight, L, D = self.token_embedding.weight, len(self.blocks), self.config.hidden_size
@@ -236,7 +250,7 @@ class TransformerXL(LanguageModelDefaults, nn.Module):
             positions = self.dropout(self._encoded(S))
         elif distances.shape[2] < S:
             distances = self._distances(max(S, min(2 * S, config.inference_memory + 1)))
-        x = self.embedding_dropout(self.token_embedding(ids) * config.hidden_size**0.5)
+        x = self._read(ids)
         layers, memory = [x], []
         for i, block in enumerate(self._blocks()):
             if positions is not None:
@@ -253,6 +267,11 @@ class TransformerXL(LanguageModelDefaults, nn.Module):
         layers[-1] = self.dropout(self.norm(x))
         padding = (state.padding - (S - kept)).clamp_(min=0)
         return layers, XLState(torch.stack(memory), padding, distances)
+
+    def _read(self, ids: Tensor) -> Tensor:
+        """(B, T) -> (B, T, D): what goes into the first block."""
+        x: Tensor = self.embedding_dropout(self.token_embedding(ids) * self.config.hidden_size**0.5)
+        return x
 
     def _mask(self, T: int, S: int, padding: Tensor) -> Tensor | None:
         """(T, S) or (B, T, S), True = attend; None: a single query that attends to everything."""
@@ -304,3 +323,10 @@ def _heads(
         return attention.heads(x, keys_values, distances, biases, mask)
 
     return heads
+
+
+def _weighted(
+    distances: Tensor, biases: tuple[Tensor, Tensor], mask: Tensor | None
+) -> Callable[[Any, Tensor], Weighted]:
+    """The attention of a block to its own segment, for `Block.observed`."""
+    return lambda attention, x: attention.weighted(x, attention.keys_and_values(x), distances, biases, mask)

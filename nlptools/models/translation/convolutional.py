@@ -28,6 +28,7 @@ from nlptools.layers.convolution import HALF, GatedConvolution, zeroed
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import Linear
 from nlptools.layers.output import Projection, padded_embedding
+from nlptools.models.contract import CrossAttentionDefaults
 from nlptools.models.translation.vocabularies import Vocabularies, common_sizes
 
 _EMBEDDING_STD = 0.1
@@ -140,7 +141,7 @@ class DecoderLayer(nn.Module):
         return (out + x).mul_(HALF), given[:, T:], weights.view(R, T, -1)
 
 
-class ConvolutionTranslator(nn.Module):
+class ConvolutionTranslator(CrossAttentionDefaults, nn.Module):
     """See the module's docstring; fulfils `contract.EncoderDecoder`."""
 
     runs_in_16_bits = True  # also on a CPU

@@ -32,6 +32,7 @@ from nlptools.layers.linear import Linear
 from nlptools.layers.output import Projection
 from nlptools.layers.recurrent import Cell, CellSteps
 from nlptools.layers.source_attention import AttentionSteps, FixedContext, SourceAttention
+from nlptools.models.contract import CrossAttentionDefaults
 from nlptools.models.translation.vocabularies import Vocabularies, common_sizes
 
 
@@ -109,7 +110,7 @@ class RecurrentTranslatorState:
         )
 
 
-class RecurrentTranslator(nn.Module):
+class RecurrentTranslator(CrossAttentionDefaults, nn.Module):
     """See the module's docstring; fulfils `contract.EncoderDecoder`."""
 
     runs_in_16_bits = False  # PyTorch trains recurrent layers on a CPU in float32 only

@@ -10,7 +10,9 @@ Shapes: B batch, S source length, T target length, D hidden, V vocabulary, W hyp
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import torch
@@ -26,7 +28,7 @@ from nlptools.layers.linear import check_activation
 from nlptools.layers.norms import LayerNorm
 from nlptools.layers.output import Projection, padded_embedding
 from nlptools.layers.positions import Sinusoids
-from nlptools.layers.transformer import Block
+from nlptools.layers.transformer import Block, weighted_by
 from nlptools.models.translation.vocabularies import Vocabularies, common_sizes
 
 _NEVER = -1e4  # logit of the padding; its exponential is zero, and 16 bits can hold it
@@ -151,8 +153,7 @@ class Transformer(nn.Module):
     def encode(self, ids: Tensor, mask: Tensor | None = None, capacity: int | None = None) -> TransformerState:
         """See `contract.EncoderDecoder`."""
         mask = None if mask is None or bool(mask.all()) else mask[:, None, None]  # (B, 1, 1, S)
-        embedding = self.token_embedding if self.config.share_embeddings else self.source_embedding
-        x = self._embedded(embedding, ids, 0, ids.shape[1])
+        x = self._source(ids)
         for block in self.encoder:
             x = block(x, mask=mask)
         if self.config.norm == "pre":
@@ -180,6 +181,35 @@ class Transformer(nn.Module):
                 state.attention = weights[0].view(rows, T, -1)
         x = self.decoder_norm(x) if self.config.norm == "pre" else x
         return x.view(rows, T, -1), state
+
+    @property
+    def attention_sizes(self) -> Mapping[str, tuple[int, int]]:
+        """See `contract.AttendsToSource`."""
+        decoder = len(self.decoder), self.config.decoder_heads
+        return {"cross": decoder, "encoder": (len(self.encoder), self.config.encoder_heads), "decoder": decoder}
+
+    def attention_weights(self, part: str, source: Tensor, target: Tensor) -> Iterator[Tensor]:
+        """See `contract.AttendsToSource`."""
+        if part == "encoder":
+            return self._encoder_attention(source)
+        return islice(self._decoder_attention(source, target), int(part == "cross"), None, 2)
+
+    def _encoder_attention(self, source: Tensor) -> Iterator[Tensor]:
+        x = self._source(source)
+        for block in self.encoder:
+            x = yield from block.observed(x, weighted_by())
+
+    def _decoder_attention(self, source: Tensor, target: Tensor) -> Iterator[Tensor]:
+        """The weights of self-attention and of cross-attention in turn."""
+        memory = self.encode(source).source
+        x = self._embedded(self.token_embedding, target, 0, target.shape[1])
+        for i, block in enumerate(self.decoder):
+            x = yield from block.observed(x, weighted_by(), memory, i)
+
+    def _source(self, ids: Tensor) -> Tensor:
+        """(B, S) -> (B, S, D): what goes into the first block of the encoder."""
+        embedding = self.token_embedding if self.config.share_embeddings else self.source_embedding
+        return self._embedded(embedding, ids, 0, ids.shape[1])
 
     def _bias(self) -> Tensor | None:
         """The bias of the logits, unless it is zero for all tokens that have a probability."""
