@@ -34,6 +34,7 @@ from nlptools.json_types import JsonObject
 from nlptools.layers.query_positions import QueryPositions
 from nlptools.models.encoders.bert import BertWithHeads
 from nlptools.text.unknown import UnknownTokens
+from nlptools.text.word_bounds import word_bounds
 from nlptools.text.word_marks import word_marks
 
 _LINES = 1024  # lines that are scored together
@@ -190,7 +191,7 @@ class MaskedScorer:
         if marks.begins is not None:
             starts = np.flatnonzero(marks.begins[ids])
         elif marks.at_end:
-            starts = WordScorer(self.tokenizer, Score(), self.output.vocab_size).bounds(line)
+            starts = word_bounds(self.tokenizer, line, marks.at_end)
         else:
             starts = np.arange(len(ids))
         places = np.append(starts, len(ids))

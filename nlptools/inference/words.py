@@ -11,7 +11,6 @@ Shapes: T tokens of a line, W words of it, V tokens of the vocabulary.
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -20,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nlptools.configs.scoring import Score
-from nlptools.text.builtin import AT_WHITE_SPACE
 from nlptools.text.tokenizer import Tokenizer
+from nlptools.text.word_bounds import word_bounds, word_spans
 from nlptools.text.word_marks import WordMarks, word_marks
 
 Details = NDArray[np.floating]  # (T, 4) of each token, see below; columns that are not wanted hold any numbers
@@ -95,8 +94,7 @@ class WordScorer:
         `ids` are the tokens, for the correction: white space that they do not show as such, as bytes of no-break spaces, moves
         nothing between two words.
         """
-        spans = self._spans(line)
-        bounds = self.bounds(line)
+        spans, bounds = word_spans(self.tokenizer, line), word_bounds(self.tokenizer, line, self.marks.at_end)
         first, end = bounds[:-1], bounds[1:]
         log_probs = np.append(details[:, LOG_PROBABILITY].astype(np.float64), 0.0)
         # of an empty range, reduceat returns the number at its start
@@ -121,24 +119,6 @@ class WordScorer:
         vocab = self.tokenizer.vocab
         before = np.cumsum([0, *(id == (None if vocab is None else vocab.unk) for id in ids)])
         return [bool(before[end] > before[first]) for first, end in itertools.pairwise(bounds)] if len(ids) else []
-
-    def bounds(self, line: str) -> NDArray[np.int64]:
-        """The first token of each word, and the end of the last, (W + 1,); a token belongs to the word it begins in."""
-        spans = self._spans(line)
-        if self.tokenizer.kind in AT_WHITE_SPACE:
-            return np.arange(len(spans) + 1)
-        places = np.array(self.tokenizer.offsets(line), np.int64).reshape(-1, 2)
-        words = np.array(spans, np.int64).reshape(-1, 2)
-        word = np.searchsorted(words[:, 1], places[:, 0], side="right")  # white space belongs to the word after it
-        if self.marks.at_end:
-            word = np.minimum(word, np.searchsorted(words[:, 0], places[:, 1], side="left") - 1).clip(min=0)
-        return np.searchsorted(np.maximum.accumulate(word), np.arange(len(spans) + 1))
-
-    def _spans(self, line: str) -> list[tuple[int, int]]:
-        """The places of the words of a line."""
-        if self.tokenizer.kind in AT_WHITE_SPACE:
-            return self.tokenizer.offsets(line)
-        return [match.span() for match in re.finditer(r"\S+", line)]
 
 
 def _column(details: Details, column: int, first: NDArray[np.int64], counts: list[int]) -> list[float | None]:
