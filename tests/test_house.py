@@ -65,7 +65,7 @@ MODULES = {
     "sentencepiece": ("text/packages.py",),
     "tokenizers": ("text/packages.py",),
     "rich": (),
-    "matplotlib": ("plots/curves.py", "vectors/maps/picture.py"),
+    "matplotlib": ("plots/", "vectors/maps/picture.py"),
     "mpl_toolkits": ("vectors/maps/picture.py",),
     "sklearn": ("vectors/maps/reduction.py",),
     "pyarrow": ("formats/records.py",),

@@ -1,38 +1,26 @@
-"""Maps as pictures, drawn with matplotlib's Figure, not with pyplot, which may look for a display.
-
-Words in SVG stay text, so that viewers show right-to-left and CJK words in their own fonts; PNG uses the fonts that are
-installed here.
-"""
+"""Maps as pictures."""
 
 from __future__ import annotations
 
-import io
-import logging
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nlptools import messages
 from nlptools.arrays import Array
-from nlptools.errors import Unavailable
+from nlptools.plots import figures
+from nlptools.plots.figures import DPI, FAINT, INK, LINE, label, measure, new_figure, renderer_of, saved
 from nlptools.vectors.maps.labels import place
 from nlptools.vectors.maps.points import MapPoints
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.backend_bases import RendererBase
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
 # Okabe and Ito without black and yellow, and two of Tol: distinct for people with color blindness.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#999933")
-OTHERS, INK, FAINT, LINE, ARROW = "#9aa3ad", "#1b1f24", "#5b6570", "#c5cbd1", "#c2410c"
-DPI = 150
-_FAMILIES = ("Noto Sans", "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari", "Noto Sans Bengali",
-             "Noto Sans Tamil", "Noto Sans Thai", "Noto Sans CJK JP", "Noto Sans CJK SC", "WenQuanYi Zen Hei",
-             "Droid Sans Fallback", "Hiragino Sans", "PingFang SC", "Arial Unicode MS", "Microsoft YaHei",
-             "MS Gothic", "Malgun Gothic", "Noto Emoji", "Symbola")  # fmt: skip
+OTHERS, ARROW = "#9aa3ad", "#c2410c"
 _LONGEST = 40  # characters of a label
 _TIP, _HEAD = 4.0, (4.5, 2.2)  # distance of an arrow from its word, length and half the width of its head, in points
 _ALL = 150  # up to this number of words, every word gets a label if possible
@@ -40,78 +28,33 @@ _ALL = 150  # up to this number of words, every word gets a label if possible
 
 def check_packages() -> None:
     """Raise Unavailable if matplotlib is not installed."""
-    try:
-        import matplotlib.figure  # noqa: F401
-    except ImportError:
-        raise Unavailable("pictures need the matplotlib package", extra="viz") from None
+    figures.check_package("pictures", "viz")
 
 
 def picture(drawn: MapPoints, suffix: str, width: float = 9.0, height: float = 7.0) -> bytes:
     """The map as a file of type `suffix`, ".png" or ".svg", in inches. Raises Unavailable."""
     check_packages()
-    import matplotlib
-
-    style: dict[Any, Any] = {
-        "font.family": _fonts(),
-        "font.size": 9,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.unicode_minus": False,
-        "grid.color": "#e3e7ea",
-        "grid.linewidth": 0.6,
-        "svg.fonttype": "none",
-        "svg.hashsalt": "nlptools",
-        "text.parse_math": False,
-        "text.usetex": False,
-    }
-    with matplotlib.rc_context(style), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        data = _draw(drawn, suffix, width, height)
-    if suffix == ".png" and (missing := len({str(w.message) for w in caught if "Glyph" in str(w.message)})):
-        messages.warn(f"no installed font has {missing:,} of the characters of these words; .svg and .html keep them")
-    return data
-
-
-def _fonts() -> list[str]:
-    """DejaVu Sans, which comes with matplotlib, and installed fonts for other scripts."""
-    from matplotlib import font_manager
-
-    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
-    known = set(font_manager.get_font_names())
-    return ["DejaVu Sans", *(name for name in _FAMILIES if name in known)]
+    with figures.style(suffix):
+        return _draw(drawn, suffix, width, height)
 
 
 def _draw(drawn: MapPoints, suffix: str, width: float, height: float) -> bytes:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), dpi=DPI, facecolor="white")
-    canvas: Any = FigureCanvasAgg(figure)
+    figure = new_figure(width, height)
     colors, palette = colors_of(drawn)
     top = _heading(figure, drawn, palette)
     axis: Any = (_space if drawn.coordinates.shape[1] == 3 else _plane)(figure, drawn, top)
     size = float(np.clip(3000 / len(drawn.words), 4, 18))
     flat: dict[str, Any] = {} if drawn.coordinates.shape[1] == 2 else {"depthshade": False}  # shading hides points
     axis.scatter(*drawn.coordinates.T, s=size, c=colors, alpha=0.85, linewidths=0, zorder=2, **flat)
-    canvas.draw()  # from here on, places in pixels are known
+    figure.canvas.draw()  # from here on, places in pixels are known
     places = _pixels(axis, drawn.coordinates)
     _arrows(figure, drawn, places)
     _labels(figure, axis, drawn, places)
-    data = io.BytesIO()
-    dates = {".svg": {"Date": None}}  # the same map gives the same bytes
-    figure.savefig(data, format=suffix[1:], metadata=dates.get(suffix))
-    text = data.getvalue()
+    text = saved(figure, suffix)
     if suffix == ".svg":  # a white outline keeps words readable over points
         halo = b"text {paint-order: stroke; stroke: #fff; stroke-width: 2px; stroke-linejoin: round}</style>"
         text = text.replace(b"</style>", halo, 1)
     return text
-
-
-def shorten(text: str, most: int = _LONGEST) -> str:
-    """`text` on one line, cut to `most` characters; invisible characters, which may reverse letters, become visible."""
-    joiners = "\u200c\u200d"  # needed by Persian and emoji
-    shown = "".join(c if c.isprintable() or c in joiners else " " if c.isspace() else "\ufffd" for c in text)
-    return shown if len(shown) <= most else shown[: most - 1] + "\u2026"
 
 
 def colors_of(drawn: MapPoints) -> tuple[list[str], dict[str, str]]:
@@ -132,14 +75,14 @@ def _heading(figure: Figure, drawn: MapPoints, palette: dict[str, str]) -> float
     from matplotlib.lines import Line2D
 
     inch = 1 / float(figure.get_figheight())
-    figure.text(0.02, 1 - 0.12 * inch, shorten(drawn.title, 100), size=12, weight="bold", color=INK, va="top")
+    figure.text(0.02, 1 - 0.12 * inch, label(drawn.title, 100), size=12, weight="bold", color=INK, va="top")
     figure.text(0.02, 1 - 0.36 * inch, drawn.note, size=8.5, color=FAINT, va="top")
     if not palette:
         return 1 - 0.6 * inch
     handles = [Line2D([], [], marker="o", linestyle="", color=color, markersize=5) for color in palette.values()]
     columns = max(1, int(figure.get_figwidth() / 1.3))
     figure.legend(
-        handles[:16], [shorten(name, 18) for name in palette][:16], loc="upper left", ncols=columns, frameon=False,
+        handles[:16], [label(name, 18) for name in palette][:16], loc="upper left", ncols=columns, frameon=False,
         bbox_to_anchor=(0.005, 1 - 0.52 * inch), fontsize=8.5, handletextpad=0.1, columnspacing=1.2, labelcolor=INK,
     )  # fmt: skip
     return 1 - (0.8 + 0.2 * ((min(len(palette), 16) - 1) // columns)) * inch
@@ -227,14 +170,14 @@ def _outline(start: Array, end: Array) -> Array:
 
 def _labels(figure: Figure, axis: Axes, drawn: MapPoints, places: Array) -> None:
     """Draw the words that there is room for, the words of arrows first."""
-    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    renderer = renderer_of(figure)
     whole = np.array([figure.bbox.width, figure.bbox.height])
     points = drawn.points
     wanted = [place for pair in points.arrows for place in pair]
     few = len(points.words) <= _ALL
     size = 9.0 if few else 7.5
-    texts = [shorten(word) for word in points.words]
-    sizes = np.array([_measure(renderer, text, size) for text in texts])
+    texts = [label(word, _LONGEST) for word in points.words]
+    sizes = np.array([measure(renderer, text, size) for text in texts])
     box = axis.bbox if drawn.coordinates.shape[1] == 2 else figure.bbox
     lines = [_outline(places[start], places[end]) for start, end in points.arrows]
     spots = place(
@@ -258,14 +201,6 @@ def _labels(figure: Figure, axis: Axes, drawn: MapPoints, places: Array) -> None
     left_out = sum(spot is None for spot in spots)
     if left_out:
         messages.note(f"{len(spots) - left_out:,} of {len(spots):,} words have room for their labels")
-
-
-def _measure(renderer: RendererBase, text: str, size: float) -> tuple[float, float]:
-    """Width and height of a label in pixels."""
-    from matplotlib.font_manager import FontProperties
-
-    width, height, _ = renderer.get_text_width_height_descent(text or " ", FontProperties(size=size), ismath=False)
-    return width + 2, max(height, size * DPI / 72) + 1
 
 
 def _line(figure: Figure, ends: Array) -> Line2D:

@@ -17,7 +17,8 @@ import pytest
 from conftest import ROOT
 
 import nlptools
-from nlptools.vectors.maps.page import escaped, page
+from nlptools.plots.pages import escaped
+from nlptools.vectors.maps.page import page
 
 ODD = ["</script><script>document.title='gone'</script>", "<img src=x onerror=alert(1)>", "<!--", "]]>", "{{data}}", "a&b",
        '"', "'", "\\", "\u2028", "\u202eevil", "tab\there", "new york", "\u05e9\u05dc\u05d5\u05dd", "\u6771\u4eac", " ",
