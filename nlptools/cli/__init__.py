@@ -50,6 +50,10 @@ COMMANDS = {
         "Write log-probabilities of lines and tokens, surprisals of words, or the perplexity of a text.",
     ),
     "fill": ("Using models", "Fill the masks of a text with the most probable words."),
+    "attend": (
+        "Using models",
+        "Show what the words of a text attend to: as numbers, as pictures or as a page.",
+    ),
     "embed": ("Using models", "Turn lines, words or tokens into vectors."),
     "neighbors": (
         "Using models",

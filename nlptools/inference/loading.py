@@ -111,10 +111,10 @@ def source(path: str | Path, *others: str | Path, use: Use[Any] | None = None, e
     opened = tuple(open_model(each, errors) for each in paths)
     families = [_family(each) for each in opened]
     if mixed:
-        for each, family in zip(opened, families, strict=True):
-            if family not in (registry.LANGUAGE, registry.NGRAM):
+        for each in opened:
+            if each.bundle.family not in (registry.LANGUAGE, registry.NGRAM):
                 raise UsageError(f"{display(str(each.path))} is not a language model: mixtures are of those")
-        counts_only = all(family == registry.NGRAM for family in families)
+        counts_only = all(each.bundle.family == registry.NGRAM for each in opened)
         row = TABLE[uses.NGRAM_MIXTURE if counts_only else uses.MIXTURE]
         return Source(path, row, opened, weights)
     for family, each in zip(families, opened, strict=True) if others else ():
@@ -131,7 +131,8 @@ def _family(opened: Opened) -> str:
     """The row of a model directory."""
     family = opened.bundle.family
     if family != registry.ENCODER:
-        return family
+        attends = registry.find(opened.bundle.arch).attends
+        return family if attends else uses.WITHOUT_ATTENTION.get(family, family)
     if opened.steps is not None:
         return uses.SENTENCES
     if opened.has_task:

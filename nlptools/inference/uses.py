@@ -8,7 +8,7 @@ takes an `opening.Asked` and the opened directories, and returns what the use pr
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from nlptools.configs.scoring import Score
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from nlptools.files.streams import LineBlock
+    from nlptools.inference.attention_rows import ReadsAttention
     from nlptools.inference.embedding.units import Units
     from nlptools.inference.language_model import TextLanguageModel
     from nlptools.inference.line_score import LineScore, Total
@@ -125,6 +126,7 @@ EMBED: Use[Embeds] = Use("embed")
 PREDICT: Use[Predicts] = Use("predict")
 ASK: Use[Predicts] = Use("predict --ask")
 FILL: Use[MaskedScorer] = Use("fill")
+ATTEND: Use[ReadsAttention] = Use("attend")
 CONVERT: Use[Vectors] = Use("convert", suggested=False)  # of embeddings to word vectors
 
 # families in addition to the registry
@@ -132,6 +134,10 @@ MASKED_ENCODER = "masked encoder"  # an encoder with the head that predicts mask
 FINE_TUNED = "fine-tuned encoder"  # an encoder with the head of a task
 SENTENCES = "sentence encoder"  # a sentence-transformers directory
 VECTORS = "word vectors"
+WITHOUT_ATTENTION = {  # of the registry's families, such as recurrent networks
+    registry.LANGUAGE: "language model without attention",
+    registry.TASK_DECODER: "decoder without attention with the head of a task",
+}
 MIXTURE = "mixture"  # of language models, neural ones among them
 NGRAM_MIXTURE = "n-gram mixture"
 
@@ -171,20 +177,32 @@ _LANGUAGE_MODEL = dict.fromkeys((SCORE, CHOOSE, GENERATE, CONTINUE), "language_m
 _NGRAMS = dict.fromkeys((CHOOSE, GENERATE, CONTINUE), "causal:of_ngrams")
 _MIXED = dict.fromkeys((SCORE, CHOOSE, GENERATE, CONTINUE), "mixed_model:MixedLanguageModel.opened")
 _ASK = {ASK: "pretraining_heads:PretrainingPredictor.opened"}
-_ENCODER = {EMBED: "embedding.text_embedder:of_encoder"}
+_ENCODER = {EMBED: "embedding.text_embedder:of_encoder", ATTEND: "attention_rows:EncoderAttention.opened"}
 _TASK = {PREDICT: "prediction:Predictor.opened"}
+_WITHOUT_ATTENTION = Uses(
+    "a language model without attention",
+    GENERATE,
+    {
+        **_LANGUAGE_MODEL,
+        EMBED: "embedding.text_embedder:of_language_model",
+        CONVERT: "embedding.token_table:opened",
+    },
+    also=("finetune",),
+)
+_TASK_WITHOUT_ATTENTION = Uses(
+    "a decoder without attention with the head of a task",
+    PREDICT,
+    {EMBED: "embedding.text_embedder:of_task_decoder", **_TASK},
+    also=("finetune",),
+)
 
 TABLE: Mapping[str, Uses] = {
-    registry.LANGUAGE: Uses(
-        "a language model",
-        GENERATE,
-        {
-            **_LANGUAGE_MODEL,
-            EMBED: "embedding.text_embedder:of_language_model",
-            CONVERT: "embedding.token_table:opened",
-        },
-        also=("finetune",),
+    registry.LANGUAGE: replace(
+        _WITHOUT_ATTENTION,
+        noun="a language model",
+        served={**_WITHOUT_ATTENTION.served, ATTEND: "attention_rows:DecoderAttention.of_language_model"},
     ),
+    WITHOUT_ATTENTION[registry.LANGUAGE]: _WITHOUT_ATTENTION,
     registry.BIDIRECTIONAL: Uses(
         "a bidirectional language model",
         GENERATE,
@@ -206,6 +224,7 @@ TABLE: Mapping[str, Uses] = {
         {
             **dict.fromkeys((GENERATE, TRANSLATE), "translation:Translator.opened"),
             PREDICT: "prediction:PairPredictor.opened",
+            ATTEND: "attention_rows:TranslatorAttention.opened",
         },
         together=True,
     ),
@@ -220,12 +239,12 @@ TABLE: Mapping[str, Uses] = {
     ),
     SENTENCES: Uses("a sentence-transformers model", EMBED, _ENCODER, also=("finetune",)),
     FINE_TUNED: Uses("an encoder with the head of a task", PREDICT, {**_ENCODER, **_TASK}, also=("finetune",)),
-    registry.TASK_DECODER: Uses(
-        "a decoder with the head of a task",
-        PREDICT,
-        {EMBED: "embedding.text_embedder:of_task_decoder", **_TASK},
-        also=("finetune",),
+    registry.TASK_DECODER: replace(
+        _TASK_WITHOUT_ATTENTION,
+        noun="a decoder with the head of a task",
+        served={**_TASK_WITHOUT_ATTENTION.served, ATTEND: "attention_rows:DecoderAttention.of_task_decoder"},
     ),
+    WITHOUT_ATTENTION[registry.TASK_DECODER]: _TASK_WITHOUT_ATTENTION,
     registry.TEXT_CLASSIFIER: Uses("a model of finetune --scratch", PREDICT, _TASK),
     registry.LOGISTIC: Uses("a model of finetune --scratch", PREDICT, _TASK),
     registry.WORD_TAGGER: Uses("a model of finetune --scratch", PREDICT, _TASK),

@@ -200,6 +200,10 @@ class Attends(Protocol):
     """A language model or an encoder with attention, for looking at its weights."""
 
     @property
+    def max_context(self) -> int | None:
+        """See `Decoder`."""
+
+    @property
     def attention_size(self) -> tuple[int, int]:
         """Its number of layers, and of heads in each."""
 
@@ -271,7 +275,7 @@ class EncoderDecoder(Decoder, Protocol):
         """
 
 
-class AttendsToSource(Protocol):
+class AttendsToSource(EncoderDecoder, Protocol):
     """An encoder-decoder, for looking at its attention weights."""
 
     @property

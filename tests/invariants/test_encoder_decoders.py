@@ -320,6 +320,7 @@ def test_attention_weights_of_each_kind(form: str) -> None:
     state = model.encode(source)
     state.keeps_attention = True
     alignment = model(read, state)[1].attention
+    assert bool(model.attention_sizes) == model.attends
     for part, (layers, heads) in model.attention_sizes.items():
         T, S = {"cross": (7, 6), "encoder": (6, 6), "decoder": (7, 7)}[part]
         found = list(model.attention_weights(part, source, read))
