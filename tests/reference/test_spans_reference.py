@@ -149,23 +149,23 @@ def test_the_script_prints_the_same_of_conll2003(conll2003):
     assert conlleval_lines(entities(*read_tags([conll2003]), "conlleval")) == script(conll2003.read_text())
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_the_script_prints_the_same_of_anything(seed, tmp_path):
-    rng = random.Random(seed)
-    prefixes = rng.choice(["BIO", "BIOES", "BIOE[]", "BIOE[].SU"])
-    types = rng.choice([["A"], ["A", "B"], ["A", "B-C", "é", "0", ""]])
-    tags = ["O", *(p + hyphen for p in prefixes for hyphen in ("", *(f"-{kind}" for kind in types)))]
-    lines = []
-    for _ in range(200):
-        gold = rng.choice(tags)
-        lines.append(f"w {gold} {gold if rng.random() < 0.7 else rng.choice(tags)}")
-        lines += rng.choice([[], [], [], [], [""], ["-X- O O"], [" ", ""]])
-    path = tmp_path / "tagged"
-    path.write_text("\n".join([*lines, "", ""]))
-    for options, settings_ in (
-        ((), {}),
-        (("-r",), {"raw": True}),
-        (("-r", "-o", "B-A"), {"raw": True, "outside": "B-A"}),
-    ):
-        ours = conlleval_lines(entities(*read_tags([path]), "conlleval", **settings_))
-        assert ours == script(path.read_text(), *options)
+def test_the_script_prints_the_same_of_anything(tmp_path):
+    for seed in range(40):
+        rng = random.Random(seed)
+        prefixes = rng.choice(["BIO", "BIOES", "BIOE[]", "BIOE[].SU"])
+        types = rng.choice([["A"], ["A", "B"], ["A", "B-C", "é", "0", ""]])
+        tags = ["O", *(p + hyphen for p in prefixes for hyphen in ("", *(f"-{kind}" for kind in types)))]
+        lines = []
+        for _ in range(200):
+            gold = rng.choice(tags)
+            lines.append(f"w {gold} {gold if rng.random() < 0.7 else rng.choice(tags)}")
+            lines += rng.choice([[], [], [], [], [""], ["-X- O O"], [" ", ""]])
+        path = tmp_path / "tagged"
+        path.write_text("\n".join([*lines, "", ""]))
+        for options, settings_ in (
+            ((), {}),
+            (("-r",), {"raw": True}),
+            (("-r", "-o", "B-A"), {"raw": True, "outside": "B-A"}),
+        ):
+            ours = conlleval_lines(entities(*read_tags([path]), "conlleval", **settings_))
+            assert ours == script(path.read_text(), *options)
