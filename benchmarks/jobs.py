@@ -69,7 +69,7 @@ SCRIPTS = {
     "preference_suites": Script("training/preferences training/finetuning",
                                 "--parts align,rewards --suites word --methods ppo"
                                 " --seeds 1 --steps 2 --examples 20 --pairs 20 --reward-pairs 20", 120),
-    "pretraining_quality": Script("training/pretraining models/encoders", "--encoders none --seeds 1 --examples 20 --size 1000"
+    "pretraining_quality": Script("training/pretraining models/encoders", "--encoders none --seeds 1 --examples 20 --size 4000"
                                   " -- --layers 1 --hidden 16 --heads 1 --intermediate 16", 300),
     "task_quality": Script("training/finetuning tasks models/encoders", "--tasks sst2,bag --examples 20", 200),
     "language_model_families": Script(_LM, "--parts mixture --lines 40 --share 0.01", 300),
