@@ -10,15 +10,10 @@ The two trainings run at the same time, so each has the same share of the machin
 
 from __future__ import annotations
 
-import argparse
 import subprocess
-import sys
-import tempfile
 from pathlib import Path
 
-import records
-import side_by_side
-from side_by_side import nlptools
+from side_by_side import STOPPED, Bench, bench, nlptools, ours, published, report
 
 SIDES = {"nlptools, attention": "bahdanau", "nlptools, without attention": "none"}
 OPTIONS = (
@@ -29,16 +24,27 @@ DECODINGS = {"beam 5": ("--beam", "5"), "greedy": ("--beam", "0")}
 LIMITS = "8,12,16,20"
 
 
-def train(scratch: Path, folder: Path, sides: list[str], options: argparse.Namespace) -> None:
-    """A model for each attention in SIDES, in `scratch`; all at the same time."""
-    texts = [str(folder / f"train.{language}") for language in sides]
-    if not (scratch / "pieces.model").exists():
-        pieces = ["--kind", "unigram", "--size", "4000", "--coverage", "1.0"]
-        nlptools("build-vocab", *pieces, "-o", scratch / "pieces.model", *texts)
-    command = [sys.executable, "-m", "nlptools", "train-seq2seq", *OPTIONS.split(), "-t", str(scratch / "pieces.model")]
-    command += ["--source", texts[0], "--target", texts[1], "--max-time", options.max_time, *options.rest]
-    runs = [subprocess.Popen([*command, "--attention", a, "-o", str(scratch / a)]) for a in SIDES.values()]
-    wrong = [status for run in runs if (status := run.wait()) not in (0, side_by_side.STOPPED)]
+def train(run: Bench, folder: Path, sides: list[str]) -> None:
+    """A model for each attention in SIDES; all at the same time."""
+    texts, pieces = [folder / f"train.{language}" for language in sides], run.folder / "pieces.model"
+    if not pieces.exists():
+        nlptools("build-vocab", "--kind", "unigram", "--size", "4000", "--coverage", "1.0", "-o", pieces, *texts)
+    how = (
+        *OPTIONS.split(),
+        "-t",
+        pieces,
+        "--source",
+        texts[0],
+        "--target",
+        texts[1],
+        "--max-time",
+        run.options.max_time,
+    )
+    commands = [
+        ours("train-seq2seq", *how, *run.options.rest, "--attention", a, "-o", run.folder / a) for a in SIDES.values()
+    ]
+    started = [subprocess.Popen(command) for command in commands]
+    wrong = [status for process in started if (status := process.wait()) not in (0, STOPPED)]
     if wrong:
         raise SystemExit(f"a training ended with status {wrong[0]}")
 
@@ -53,22 +59,15 @@ def scores(model: Path, folder: Path, sides: list[str], decoding: tuple[str, ...
 
 
 def main() -> None:
-    options = side_by_side.options(__doc__, "rest*", max_time="20m", into="en-de", keep=Path)
-    folder, sides = side_by_side.published("multi30k"), options.into.split("-")
-    print(side_by_side.machine(), flush=True)
-    with tempfile.TemporaryDirectory() as temporary:
-        scratch = options.keep or Path(temporary)
-        scratch.mkdir(parents=True, exist_ok=True)
-        train(scratch, folder, sides, options)
+    with bench(__doc__, "rest*", max_time="20m", into="en-de") as run:
+        folder, sides = published("multi30k"), run.options.into.split("-")
+        train(run, folder, sides)
         for name, decoding in DECODINGS.items():
-            found = {side: scores(scratch / model, folder, sides, decoding) for side, model in SIDES.items()}
+            found = {side: scores(run.folder / model, folder, sides, decoding) for side, model in SIDES.items()}
             for group in next(iter(found.values())):
-                figures = {side: values[group] for side, values in found.items()}
                 words = "all lengths" if group == "all" else f"{group} words"
-                print(f"{name:<8} {words:<12}", *(f"{side}: {bleu:.2f}" for side, bleu in figures.items()), sep="   ")
-                records.record(
-                    f"Multi30k {options.into}, test_2016_flickr, {name}, sources of {words}", "BLEU", figures
-                )
+                title = f"Multi30k {run.options.into}, test_2016_flickr, {name}, sources of {words}"
+                report(title, "BLEU", {side: [values[group]] for side, values in found.items()})
 
 
 if __name__ == "__main__":

@@ -25,6 +25,8 @@ from nlptools.vectors.table import Vectors
 
 def main() -> None:
     with bench(__doc__, words=30_000, dimensions=100, questions=2000, method="add", vectors=str, threads=1) as run:
+        from gensim.models import KeyedVectors
+
         chosen, lines = run.options, questions()
         if chosen.vectors:
             loaded = formats.load(chosen.vectors)
@@ -37,11 +39,10 @@ def main() -> None:
         whole, some = write(run.folder / "whole.txt", lines), write(run.folder / "some.txt", fewer)
         asked, table = sum(line[0] != ":" for line in fewer), Vectors(words, rows)
 
-        def theirs() -> tuple[int, int]:
-            from gensim.models import KeyedVectors
+        vectors = KeyedVectors(rows.shape[1])
+        vectors.add_vectors(words, rows)
 
-            vectors = KeyedVectors(rows.shape[1])
-            vectors.add_vectors(words, rows)
+        def theirs() -> tuple[int, int]:
             return asked, len(vectors.evaluate_word_analogies(str(some), restrict_vocab=chosen.words)[1][-1]["correct"])
 
         def ours(path: Any, number: int) -> tuple[int, int]:

@@ -65,6 +65,7 @@ SCRIPTS = {
     "ngram_speed": Script("training/ngrams inference", "{tokens}", 20, peers="kenlm"),
     "word_vectors_quality": Script("training/word_vectors vectors", "{tokens} --epochs 1 --seeds 1", 60),
     "translation_quality": Script(_SEQ2SEQ, "--examples 40 --size 300 --archs rnn -- --epochs 0.1", 300),
+    "attention_by_length": Script(_SEQ2SEQ, "-- --steps 2", 60),
     "summarization_quality": Script(_SEQ2SEQ, "--examples 60 -- --steps 2", 60),
     "preference_suites": Script("training/preferences training/finetuning",
                                 "--parts align,rewards --suites word --methods ppo"
