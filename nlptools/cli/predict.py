@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import click
 
 from nlptools.cli.options import command as make_command
-from nlptools.cli.options import filter_inputs
+from nlptools.cli.options import filter_inputs, is_model
 from nlptools.configs import Common, Compute, LineOutput
 from nlptools.configs.finetuning import Files, Predict
 
@@ -36,7 +37,8 @@ def command(
 
     MODEL is a directory of finetune, or a Hugging Face BertForSequenceClassification, BertForTokenClassification,
     BertForQuestionAnswering, BertForMultipleChoice, or the same for ELECTRA or GPT-2; with --ask, a pretrained BERT or
-    ELECTRA. Batches contain examples of similar length, which changes numbers only by rounding.
+    ELECTRA. The directories of further models of the same task and labels, before the input files, make an ensemble.
+    Batches contain examples of similar length, which changes numbers only by rounding.
     """
     predict.check()
     from nlptools.files import layout_names, progress, streams
@@ -48,11 +50,12 @@ def command(
     # --columns to CSV or JSON lines is checked when the layout of the input is known
     if not predict.columns or by_name not in ("csv", "jsonl"):
         layout_names.check_output(lines.output, "text" if predict.to == "text" else "jsonl")
-    names = streams.check_inputs(inputs)
+    more = list(itertools.takewhile(is_model, inputs))
+    names = streams.check_inputs(inputs[len(more) :])
     with streams.LineWriter(lines.output, force=lines.force, line_buffered=lines.line_buffered, layout=None) as out:
         from nlptools.inference.loading import load
 
-        predictor = load(model, compute=compute, settings=predict, files=files)
+        predictor = load(model, *more, compute=compute, settings=predict, files=files)
         if lines.line_buffered:
             predictor.window = 1
         for window in predictor.lines(names, common.encoding_errors, lines.force):

@@ -118,13 +118,22 @@ def source(path: str | Path, *others: str | Path, use: Use[Any] | None = None, e
         row = TABLE[uses.NGRAM_MIXTURE if counts_only else uses.MIXTURE]
         return Source(path, row, opened, weights)
     for family, each in zip(families, opened, strict=True) if others else ():
-        TABLE[family].serving(use or uses.GENERATE, each.path)
-        if not TABLE[family].together:
-            raise BundleError(
-                f"{display(str(each.path))}: only encoder-decoders form an ensemble",
-                hint="score --with --save makes a mixture of language models, which generate takes",
-            )
+        _check_ensemble(family, families[0], each.path, use or uses.GENERATE)
     return Source(path, TABLE[families[0]], opened)
+
+
+def _check_ensemble(family: str, first: str, path: str | Path, use: Use[Any]) -> None:
+    """Raise UsageError or BundleError unless a model of this family can be in an ensemble with one of the family `first`."""
+    served = TABLE[family].serving(use, path)
+    if use not in TABLE[family].together:
+        if use == uses.ASK:
+            raise UsageError("predict --ask takes one model")
+        raise BundleError(
+            f"{display(str(path))}: only encoder-decoders form an ensemble",
+            hint="score --with --save makes a mixture of language models, which generate takes",
+        )
+    if served != TABLE[first].served[use]:
+        raise UsageError(f"{display(str(path))} is {TABLE[family].noun}, the first model is {TABLE[first].noun}")
 
 
 def _family(opened: Opened) -> str:
@@ -173,7 +182,9 @@ def load(path: str | Path, *others: str | Path, settings: Score, **where: Unpack
 @overload
 def load(path: str | Path, *, settings: Embed, words: EmbedWords | None = ..., **where: Unpack[Where]) -> Embeds: ...
 @overload
-def load(path: str | Path, *, settings: Predict, files: Files | None = ..., **where: Unpack[Where]) -> Predicts: ...
+def load(
+    path: str | Path, *others: str | Path, settings: Predict, files: Files | None = ..., **where: Unpack[Where]
+) -> Predicts: ...
 @overload
 def load(
     path: str | Path, *others: str | Path, settings: None = ..., **where: Unpack[Where]
@@ -201,8 +212,8 @@ def load(
       for an encoder. Its `memory_length` applies from here on;
     * `Generate`: a `TextLanguageModel`, or a `Translator` for an encoder-decoder; `others` join it as an ensemble;
     * `Embed`: a `TextEmbedder` for an encoder or a language model, a `WordEmbedder` for word vectors;
-    * `Predict`: a `Predictor` for a model with a task head, a `PairPredictor` for an encoder-decoder; with `ask`, a
-      `PretrainingPredictor` for an encoder with the head.
+    * `Predict`: a `Predictor` for a model with a task head, a `PairPredictor` for an encoder-decoder; `others` join them as an
+      ensemble. With `ask`, a `PretrainingPredictor` for an encoder with the head.
 
     Without `settings`, the model decides: word vectors and encoders embed, models with a task head predict, language models
     and encoder-decoders score and generate.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from nlptools import bundle, messages
@@ -11,9 +13,10 @@ from nlptools.batches.features import Features
 from nlptools.compute import memory
 from nlptools.compute.backend import Backend
 from nlptools.configs.finetuning import Files, Predict
+from nlptools.configs.layers import Layers
 from nlptools.configs.seq2seq import Translate
 from nlptools.configs.tasks.table import check_options, refuse_other_options
-from nlptools.errors import BundleError, display, reading
+from nlptools.errors import BundleError, UsageError, display, reading
 from nlptools.files import progress, streams
 from nlptools.files.line_records import escape, unescape
 from nlptools.files.prefetch import one_ahead
@@ -30,8 +33,61 @@ WINDOW = 8192
 TaskModel = TaskHeads | TextClassifier | Logistic | WordTagger
 
 
+@dataclass(frozen=True)
+class TaskMember:
+    """A model with its task, on a device.
+
+    Attributes:
+        path: its directory.
+        which: the layers that its head sees.
+    """
+
+    path: Path
+    task: tasks.Task
+    encoding: Any
+    which: Layers
+    backend: Backend
+    model: TaskHeads
+
+    @classmethod
+    def of(cls, loaded: bundle.Bundle[TaskModel], backend: Backend, settings: Predict, files: Files) -> TaskMember:
+        """The model of a directory. Raises UsageError, BundleError."""
+        backend = backend.for_model(loaded.model)
+        with reading(loaded.path):
+            task = tasks.for_prediction(loaded, settings, files)
+            saved = tasks.saved_setting(loaded.config, "max_length", 0)
+            if saved < 0:
+                raise BundleError(f"{display(str(loaded.path))}: config.json: max_length is {saved}")
+            encoding = tasks.encoding(loaded, settings.max_length or saved, backend.threads)
+            which = tasks.seen_layers(loaded)
+        model: Any = backend.for_inference(loaded.model)
+        return cls(loaded.path, task, encoding, which, backend, model)
+
+    def predict(
+        self, examples: list[Any], features: Features, batch_tokens: int, look: Callable[[float], None]
+    ) -> list[Any]:
+        """The predictions for examples with these features; see `Task.decode`. `look` gets the share that is computed."""
+        logits = outputs.logits(
+            self.model,
+            self.task.head,
+            features,
+            self.backend,
+            self.which,
+            batch_tokens=batch_tokens,
+            look=look,
+        )
+        assert logits is not None
+        return self.task.decode(logits, features, examples, **self.task.layers_of(self.model))
+
+
 class Predictor:
-    """A model directory of `finetune`, or one of Hugging Face such as BertForSequenceClassification, on a device."""
+    """A model directory of `finetune`, or one of Hugging Face such as BertForSequenceClassification, on a device; or several of
+    the same task, an ensemble.
+
+    Attributes:
+        members: the models; the first one reads the files.
+        task: of the model, or of the ensemble.
+    """
 
     def __init__(
         self,
@@ -40,32 +96,32 @@ class Predictor:
         settings: Predict | None = None,
         files: Files | None = None,
         window: int = 0,
+        others: Sequence[bundle.Bundle[TaskModel]] = (),
     ) -> None:
-        """`window`: examples that are read and sorted by length together; 0: as the task says.
+        """`window`: examples that are read and sorted by length together; 0: as the task says. `others`: of the ensemble.
 
         Raises:
             BundleError: a model without a task.
-            UsageError: options of other tasks.
+            UsageError: options of other tasks; models of several tasks, or with different labels.
         """
-        settings = settings or Predict()
-        self.settings, self.backend = settings, backend.for_model(loaded.model)
-        with reading(loaded.path):
-            self.task = tasks.for_prediction(loaded, settings, files or Files())
-            self.window = window or self.task.window
-            saved = tasks.saved_setting(loaded.config, "max_length", 0)
-            if saved < 0:
-                raise BundleError(f"{display(str(loaded.path))}: config.json: max_length is {saved}")
-            self.encoding = tasks.encoding(loaded, settings.max_length or saved, backend.threads)
-            self.which = tasks.seen_layers(loaded)
-        self.model: TaskHeads = self.backend.for_inference(loaded.model)
+        self.settings = settings or Predict()
+        self.members = [TaskMember.of(each, backend, self.settings, files or Files()) for each in (loaded, *others)]
+        first = self.members[0]
+        for other in self.members[1:]:
+            if difference := first.task.difference(other.task):
+                paths = f"{display(str(first.path))} and {display(str(other.path))}"
+                raise UsageError(f"{paths} are no ensemble: {difference}")
+        self.task = first.task.ensemble([member.task for member in self.members]) if others else first.task
+        self.window = window or self.task.window
         self.cut = 0  # examples so far that lost tokens
         self.layout = "text"  # of `lines`, known with the first ones
 
     @classmethod
-    def opened(cls, asked: Asked[Predict], model: Opened[TaskModel]) -> Predictor:
-        """See `uses`."""
+    def opened(cls, asked: Asked[Predict], model: Opened[TaskModel], *others: Opened[TaskModel]) -> Predictor:
+        """See `uses`; several models are an ensemble."""
         memory.expect_new_shapes()
-        return cls(model.bundle, Backend.detect(asked.compute), asked.settings, asked.files)
+        bundles = [each.bundle for each in others]
+        return cls(model.bundle, Backend.detect(asked.compute), asked.settings, asked.files, others=bundles)
 
     def predictions(self, examples: Iterable[Any]) -> Iterator[tuple[list[Any], list[Any]]]:
         """(examples, their predictions), `window` examples at a time, in order; see `Task.decode`.
@@ -73,21 +129,17 @@ class Predictor:
         The next window is read and encoded while one is computed. The predictions for the examples before a malformed one
         come before its error.
         """
-        task, batch_tokens = self.task, self.settings.batch_tokens
         for some, features in one_ahead(self._windows(examples)):
-            self.cut += features.cut
-            count = len(some)
-            logits = outputs.logits(
-                self.model,
-                task.head,
-                features,
-                self.backend,
-                self.which,
-                batch_tokens=batch_tokens,
-                look=lambda share, count=count: progress.ahead(int(share * count)),  # type: ignore[misc]
-            )
-            assert logits is not None
-            yield some, task.decode(logits, features, some, **task.layers_of(self.model))
+            self.cut += max(each.cut for each in features)
+            predictions = []
+            for number, (member, rows) in enumerate(zip(self.members, features, strict=True)):
+                begun, part = number / len(features), len(some) / len(features)
+
+                def look(share: float, begun: float = begun * len(some), part: float = part) -> None:
+                    progress.ahead(int(begun + share * part))
+
+                predictions.append(member.predict(some, rows, self.settings.batch_tokens, look))
+            yield some, self.task.combined(predictions) if len(predictions) > 1 else predictions[0]
 
     def lines(self, paths: Sequence[str], errors: str = "strict", force: bool = False) -> Iterator[list[str]]:
         """The lines that `predict` writes for the examples of files, a window at a time; warns of cut examples at the end.
@@ -104,8 +156,8 @@ class Predictor:
         if self.cut:
             messages.warn(f"cut {messages.counted(self.cut, 'example')} that exceeded the maximum length of the model")
 
-    def _windows(self, examples: Iterable[Any]) -> Iterator[tuple[list[Any], Features]]:
-        """Some examples and their rows; an error in the examples comes after those before it."""
+    def _windows(self, examples: Iterable[Any]) -> Iterator[tuple[list[Any], list[Features]]]:
+        """Some examples and their rows for each model; an error in the examples comes after those before it."""
         iterator = iter(examples)
         while True:
             some: list[Any] = []
@@ -115,7 +167,7 @@ class Predictor:
             except Exception as raised:
                 error = raised
             if some:
-                yield some, self.task.features(some, self.encoding, False)
+                yield some, [member.task.features(some, member.encoding, False) for member in self.members]
             if error is not None:
                 raise error
             if len(some) < self.window:
@@ -123,27 +175,27 @@ class Predictor:
 
 
 class PairPredictor:
-    """An encoder-decoder as a model of the task `seq2seq`."""
+    """An encoder-decoder as a model of the task `seq2seq`, or an ensemble of several."""
 
     def __init__(
         self,
-        found: bundle.Bundle[EncoderDecoder],
+        bundles: Sequence[bundle.Bundle[EncoderDecoder]],
         backend: Backend,
         settings: Predict | None = None,
         files: Files | None = None,
     ) -> None:
-        """Raises UsageError for settings of other tasks."""
+        """Raises UsageError for settings of other tasks, BundleError for models with different vocabularies."""
         self.settings, self.window, self.layout = settings or Predict(), WINDOW, "text"
         refuse_other_options(self.settings, "seq2seq", ("columns", "max_length"))
         check_options("seq2seq", files or Files())
         from nlptools.inference.translation import Translator  # the other tasks need no decoding
 
-        self.translator = Translator([found], backend)
+        self.translator = Translator(bundles, backend)
 
     @classmethod
-    def opened(cls, asked: Asked[Predict], model: Opened[EncoderDecoder]) -> PairPredictor:
+    def opened(cls, asked: Asked[Predict], *models: Opened[EncoderDecoder]) -> PairPredictor:
         """See `uses`."""
-        return cls(model.bundle, Backend.detect(asked.compute), asked.settings, asked.files)
+        return cls([each.bundle for each in models], Backend.detect(asked.compute), asked.settings, asked.files)
 
     def lines(self, paths: Sequence[str], errors: str = "strict", force: bool = False) -> Iterator[list[str]]:
         """The output lines of `predict` for lines of `source` or `source TAB target`, a window at a time."""

@@ -150,7 +150,7 @@ class Uses:
         noun: the family in messages.
         default: the use if none is asked for.
         served: the function for each use.
-        together: whether several models can be loaded for one use.
+        together: the uses that several models can be loaded for, as an ensemble.
         also: more commands that take such models, for messages.
         mixed: whether the model is a mixture.
     """
@@ -158,7 +158,7 @@ class Uses:
     noun: str
     default: Use[object]
     served: Mapping[Use[Any], str]
-    together: bool = False
+    together: tuple[Use[Any], ...] = ()
     also: tuple[str, ...] = ()
     mixed: bool = False
 
@@ -193,6 +193,7 @@ _TASK_WITHOUT_ATTENTION = Uses(
     "a decoder without attention with the head of a task",
     PREDICT,
     {EMBED: "embedding.text_embedder:of_task_decoder", **_TASK},
+    (PREDICT,),
     also=("finetune",),
 )
 
@@ -226,7 +227,7 @@ TABLE: Mapping[str, Uses] = {
             PREDICT: "prediction:PairPredictor.opened",
             ATTEND: "attention_rows:TranslatorAttention.opened",
         },
-        together=True,
+        together=(GENERATE, TRANSLATE, PREDICT),
     ),
     registry.ENCODER: Uses(
         "an encoder without a head that predicts masked tokens", EMBED, {**_ENCODER, **_ASK}, also=("finetune",)
@@ -238,16 +239,18 @@ TABLE: Mapping[str, Uses] = {
         also=("finetune",),
     ),
     SENTENCES: Uses("a sentence-transformers model", EMBED, _ENCODER, also=("finetune",)),
-    FINE_TUNED: Uses("an encoder with the head of a task", PREDICT, {**_ENCODER, **_TASK}, also=("finetune",)),
+    FINE_TUNED: Uses(
+        "an encoder with the head of a task", PREDICT, {**_ENCODER, **_TASK}, (PREDICT,), also=("finetune",)
+    ),
     registry.TASK_DECODER: replace(
         _TASK_WITHOUT_ATTENTION,
         noun="a decoder with the head of a task",
         served={**_TASK_WITHOUT_ATTENTION.served, ATTEND: "attention_rows:DecoderAttention.of_task_decoder"},
     ),
     WITHOUT_ATTENTION[registry.TASK_DECODER]: _TASK_WITHOUT_ATTENTION,
-    registry.TEXT_CLASSIFIER: Uses("a model of finetune --scratch", PREDICT, _TASK),
-    registry.LOGISTIC: Uses("a model of finetune --scratch", PREDICT, _TASK),
-    registry.WORD_TAGGER: Uses("a model of finetune --scratch", PREDICT, _TASK),
-    registry.WORD_READER: Uses("a model of finetune --features", PREDICT, _TASK),
+    registry.TEXT_CLASSIFIER: Uses("a model of finetune --scratch", PREDICT, _TASK, (PREDICT,)),
+    registry.LOGISTIC: Uses("a model of finetune --scratch", PREDICT, _TASK, (PREDICT,)),
+    registry.WORD_TAGGER: Uses("a model of finetune --scratch", PREDICT, _TASK, (PREDICT,)),
+    registry.WORD_READER: Uses("a model of finetune --features", PREDICT, _TASK, (PREDICT,)),
     VECTORS: Uses("a file of word vectors", EMBED, {EMBED: "embedding.word_embedder:WordEmbedder.opened"}),
 }

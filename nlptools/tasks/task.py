@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib import import_module
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from torch import Tensor, nn
@@ -59,6 +59,7 @@ class TaskOf(ABC, Generic[E, P]):
         learns: the fields that `learn` sets.
         tuned: the measures that `config.json` keeps as settings of the task.
         bests: the measures that --best can name.
+        in_common: the fields that the tasks of an ensemble must have in common, besides the name.
         window: how many examples `predict` reads together.
         not_remembered: the input options that a model of the task does not know from its training.
     """
@@ -72,6 +73,7 @@ class TaskOf(ABC, Generic[E, P]):
     learns: ClassVar[tuple[str, ...]] = ()
     tuned: ClassVar[tuple[str, ...]] = ()
     bests: ClassVar[tuple[str, ...]] = ("loss", "accuracy", "f1")
+    in_common: ClassVar[tuple[str, ...]] = ()
     window: ClassVar[int] = 8192
     not_remembered: ClassVar[tuple[str, ...]] = ("layout", "delimiter", "header", "text_column", "comments")
 
@@ -173,6 +175,27 @@ class TaskOf(ABC, Generic[E, P]):
     @abstractmethod
     def decode(self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[E]) -> list[P]:
         """One prediction per example, from the logits of each row: (K,), or (T, K) without padding; see `layers_of`."""
+
+    def difference(self, other: TaskOf[Any, Any]) -> str:
+        """Why the two tasks cannot be those of one ensemble, "" if they can."""
+        if self.name != other.name or type(self) is not type(other):
+            return f"the tasks are {self.name} and {other.name}"
+        for name in self.in_common:
+            mine, theirs = (vars(task)[name] for task in (self, other))
+            if mine != theirs:
+                mine, theirs = (listed(x) if isinstance(x, tuple) else x for x in (mine, theirs))
+                return f"{name.replace('_', ' ')}: {mine}; {theirs}"
+        return ""
+
+    def ensemble(self, tasks: Sequence[TaskOf[E, P]]) -> Self:
+        """The task of an ensemble whose models have these tasks; this is the first of them."""
+        return self
+
+    def combined(self, predictions: Sequence[Sequence[P]]) -> list[P]:
+        """The predictions of an ensemble, from what each of its models predicts for the same examples. Raises UsageError for a
+        task without ensembles.
+        """
+        raise UsageError(f"several models of the task {self.name}: expected one")
 
     @abstractmethod
     def measure(self, predictions: Sequence[P], examples: Sequence[E]) -> dict[str, float]:

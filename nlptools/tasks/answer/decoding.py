@@ -60,16 +60,25 @@ class AnswerRecord:
         nbest: the n best candidates, best first, without duplicate texts; and no answer as one more candidate, unless
             answers are required.
         null_odds: score of no answer minus score of `best`; 0 where there is no text.
-        yes_no: "yes" or "no" where that has a probability above 0.5, else "".
-        yes_no_probability: of the likelier of the two; 0 where the model has no such classes.
+        yes_no_shares: the probabilities of yes and no; 0 where the model has no such classes.
     """
 
     id: str
     best: Candidate
     nbest: tuple[Candidate, ...]
     null_odds: float
-    yes_no: str = ""
-    yes_no_probability: float = 0.0
+    yes_no_shares: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def yes_no(self) -> str:
+        """ "yes" or "no" where the two together have a probability above 0.5, else ""."""
+        yes, no = self.yes_no_shares
+        return "" if yes + no <= 0.5 else "yes" if yes >= no else "no"
+
+    @property
+    def yes_no_probability(self) -> float:
+        """The probability of the likelier of yes and no."""
+        return max(self.yes_no_shares)
 
     def text(self, threshold: float = 0.0) -> str:
         """The answer; empty where `null_odds` exceed the threshold (inf: never)."""
@@ -196,18 +205,17 @@ def _record(
     odds = float(null.sum()) - (best.start_logit + best.end_logit)
     if not required:
         nbest.insert(sum(text.start_logit + text.end_logit >= null.sum() for text in nbest), nothing)
-    return AnswerRecord(name, best, tuple(nbest or [nothing]), odds, *_yes_no(table.yes_no[rows]))
+    return AnswerRecord(name, best, tuple(nbest or [nothing]), odds, _yes_no(table.yes_no[rows]))
 
 
-def _yes_no(logits: np.ndarray) -> tuple[str, float]:
-    """Yes, no or nothing, and the probability of the likelier, from the most confident row: logits (rows, 3 or 0)."""
+def _yes_no(logits: np.ndarray) -> tuple[float, float]:
+    """The probabilities of yes and no, from the most confident row: logits (rows, 3 or 0)."""
     if not logits.size:
-        return "", 0.0
+        return 0.0, 0.0
     shares = np.exp(logits - logits.max(axis=1, keepdims=True))
     shares /= shares.sum(axis=1, keepdims=True)
     row = shares[int(shares[:, [YES, NO]].sum(axis=1).argmax())]
-    answer = "yes" if row[YES] >= row[NO] else "no"
-    return answer if row[YES] + row[NO] > 0.5 else "", float(max(row[YES], row[NO]))
+    return float(row[YES]), float(row[NO])
 
 
 def _log_sum(scores: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -36,6 +36,7 @@ from nlptools.json_types import JsonObject
 from nlptools.metrics import squad
 from nlptools.tasks.answer.decoding import AnswerRecord, answers, best_spans, gold, tune_threshold
 from nlptools.tasks.answer.features import AnswerFeatures, AnswerTargets, answer_features, answer_targets
+from nlptools.tasks.answer.merging import merged
 from nlptools.tasks.answer.output import answer_files
 from nlptools.tasks.task import AUTO, TaskOf, check_best, reading_options, saved_setting
 
@@ -77,6 +78,7 @@ class QuestionAnswering(TaskOf[Question, Answered]):
     unit: ClassVar[str] = "windows"
     learns: ClassVar[tuple[str, ...]] = ("required", "yes_no")
     tuned: ClassVar[tuple[str, ...]] = ("threshold",)
+    in_common: ClassVar[tuple[str, ...]] = ("required", "yes_no")
 
     @classmethod
     def from_options(cls, settings: Finetune, files: Files) -> QuestionAnswering:
@@ -180,6 +182,14 @@ class QuestionAnswering(TaskOf[Question, Answered]):
         count = np.bincount(windows.question, minlength=len(records))
         mean = np.bincount(windows.question, losses, minlength=len(records)) / np.maximum(1, count)
         return [Answered(record, float(loss)) for record, loss in zip(records, mean, strict=True)]
+
+    def ensemble(self, tasks: Sequence[TaskOf[Question, Answered]]) -> QuestionAnswering:
+        every = [cast(QuestionAnswering, task).threshold for task in tasks]
+        return replace(self, threshold=float(np.mean(every)))
+
+    def combined(self, predictions: Sequence[Sequence[Answered]]) -> list[Answered]:
+        records = ([answered.record for answered in each] for each in zip(*predictions, strict=True))
+        return [Answered(merged(each, self.candidates), math.nan) for each in records]
 
     def measure(self, predictions: Sequence[Answered], examples: Sequence[Question]) -> dict[str, float]:
         """Exact match and F1 of SQuAD's scripts; where questions may have no answer, with the best threshold."""

@@ -20,6 +20,7 @@ from nlptools.configs.finetuning import Predict
 from nlptools.errors import DataError
 from nlptools.formats.examples import Choice
 from nlptools.tasks.choice.features import choice_features
+from nlptools.tasks.ensembles import mean
 from nlptools.tasks.task import TaskOf, gold
 
 
@@ -70,6 +71,9 @@ class MultipleChoice(TaskOf[Choice, np.ndarray]):
         scores = np.split(np.array(outputs, np.float64), features.examples[1:-1])
         shares = [np.exp(each - each.max()) for each in scores]
         return [each / each.sum() for each in shares]
+
+    def combined(self, predictions: Sequence[Sequence[np.ndarray]]) -> list[np.ndarray]:
+        return mean(predictions)
 
     def measure(self, predictions: Sequence[np.ndarray], examples: Sequence[Choice]) -> dict[str, float]:
         predicted = [int(p.argmax()) for p in predictions]

@@ -36,6 +36,7 @@ class Regression(TextTask[float]):
     mean: float = 0.0
 
     learns: ClassVar[tuple[str, ...]] = ("mean", "texts", *training_labels.COLUMNS)
+    in_common: ClassVar[tuple[str, ...]] = ("texts",)
 
     @classmethod
     def from_options(cls, settings: Finetune, files: Files) -> Regression:
@@ -81,6 +82,9 @@ class Regression(TextTask[float]):
 
     def decode(self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[TextExample]) -> list[float]:
         return [float(logits[0]) for logits in outputs]
+
+    def combined(self, predictions: Sequence[Sequence[float]]) -> list[float]:
+        return [float(np.mean(each)) for each in zip(*predictions, strict=True)]
 
     def measure(self, predictions: Sequence[float], examples: Sequence[TextExample]) -> dict[str, float]:
         """Mean squared error, Pearson and Spearman correlation (0 where all numbers are equal), and the mean of both."""

@@ -32,6 +32,7 @@ from nlptools.metrics import classification, glue
 from nlptools.tasks.classify import training_labels
 from nlptools.tasks.classify.regression import Regression
 from nlptools.tasks.classify.texts import TextTask
+from nlptools.tasks.ensembles import mean_of_logs
 from nlptools.tasks.task import gold, id2label, labels_of, listed, saved_setting
 
 
@@ -50,6 +51,7 @@ class Classification(TextTask[np.ndarray]):
     labels: tuple[str, ...] = ()
 
     learns: ClassVar[tuple[str, ...]] = ("labels", *training_labels.COLUMNS)
+    in_common: ClassVar[tuple[str, ...]] = ("labels", "multi_label", "texts")
 
     @classmethod
     def from_options(cls, settings: Finetune, files: Files) -> Classification:
@@ -163,6 +165,9 @@ class Classification(TextTask[np.ndarray]):
             return []
         logits = torch.from_numpy(np.stack(outputs).astype(np.float64))
         return list((F.logsigmoid(logits) if self.multi_label else F.log_softmax(logits, -1)).numpy())
+
+    def combined(self, predictions: Sequence[Sequence[np.ndarray]]) -> list[np.ndarray]:
+        return mean_of_logs(predictions)
 
     def measure(self, predictions: Sequence[np.ndarray], examples: Sequence[TextExample]) -> dict[str, float]:
         if self.multi_label:

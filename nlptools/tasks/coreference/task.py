@@ -22,6 +22,7 @@ from nlptools.errors import DataError
 from nlptools.formats.examples import Coreference
 from nlptools.formats.gap import LABELS, predictions_line
 from nlptools.tasks.coreference.features import coreference_features
+from nlptools.tasks.ensembles import mean_of_logs
 from nlptools.tasks.task import TaskOf, gold
 
 _MASCULINE, _FEMININE = ("he", "his", "him"), ("she", "her", "hers")
@@ -65,6 +66,9 @@ class PronounResolution(TaskOf[Coreference, np.ndarray]):
         if not outputs:
             return []
         return list(F.log_softmax(torch.from_numpy(np.stack(outputs).astype(np.float64)), -1).numpy())
+
+    def combined(self, predictions: Sequence[Sequence[np.ndarray]]) -> list[np.ndarray]:
+        return mean_of_logs(predictions)
 
     def measure(self, predictions: Sequence[np.ndarray], examples: Sequence[Coreference]) -> dict[str, float]:
         """GAP's F1 of all examples and of each gender, and as a baseline `f1_nearest`, of the name nearest to the pronoun."""

@@ -24,6 +24,7 @@ from nlptools.configs.finetuning import Files, Predict
 from nlptools.formats.examples import Choice, Ranking
 from nlptools.json_types import JsonObject
 from nlptools.tasks.choice.features import choice_features
+from nlptools.tasks.ensembles import mean
 from nlptools.tasks.task import TaskOf, id2label, reading_options, saved_setting
 
 _BINS = 10  # of probabilities, for the calibration
@@ -96,6 +97,9 @@ class RewardTask(TaskOf[Ranking, np.ndarray]):
         """(K,) the reward of each response of each example."""
         assert features.examples is not None
         return np.split(np.array(outputs, np.float64).reshape(-1) - self.best_reward, features.examples[1:-1])
+
+    def combined(self, predictions: Sequence[Sequence[np.ndarray]]) -> list[np.ndarray]:
+        return mean(predictions)
 
     def measure(self, predictions: Sequence[np.ndarray], examples: Sequence[Ranking]) -> dict[str, float]:
         """Accuracy and loss over all pairs; the calibration of the probability that a response is better; the correlation of

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nlptools import bundle
-from nlptools.batches.encoder_rows import padded
+from nlptools.batches.encoder_rows import bounds_of, padded
 from nlptools.batches.features import WEIGHT, Encoding, Features
 from nlptools.batches.spelled_words import WordEncoding
 from nlptools.batches.windows import NO_TARGET
@@ -40,6 +40,7 @@ from nlptools.layers.crf import Crf
 from nlptools.metrics import spans
 from nlptools.metrics.tags import tagging_accuracy
 from nlptools.models.tasks.heads import TaskHeads
+from nlptools.tasks.ensembles import mean_of_tags
 from nlptools.tasks.tag.decoding import TagTransitions, best_tags, constraints
 from nlptools.tasks.tag.features import WordFeatures, number_labels, word_features
 from nlptools.tasks.task import (
@@ -96,6 +97,7 @@ class WordLabels(TaskOf[W, Tagged]):
     unit: ClassVar[str] = "words"
     reads_words: ClassVar[bool] = True
     learns: ClassVar[tuple[str, ...]] = ("labels", "scheme", "written", "columns")
+    in_common: ClassVar[tuple[str, ...]] = ("labels", "scheme")
 
     @classmethod
     def from_options(cls, settings: Finetune, files: Files) -> WordLabels[W]:
@@ -251,14 +253,22 @@ class WordLabels(TaskOf[W, Tagged]):
         words: WordFeatures = features.more
         flat = np.concatenate([np.zeros((0, self.num_labels), np.float32), *outputs])
         scores = flat[words.tokens]  # (W, K)
-        between = None
-        if crf is not None:
-            weights = (crf.follows, crf.begins, crf.ends)
-            between = TagTransitions(*(weight.detach().float().cpu().numpy() for weight in weights))
-        allowed = self._allowed() if self.decoding == "scheme" or crf is not None else None
-        best = best_tags(scores, words.sentences, allowed, between)
+        return self._tagged(scores, words.sentences, _transitions(crf), crf)
+
+    def _tagged(
+        self, scores: np.ndarray, sentences: np.ndarray, between: TagTransitions | None, crf: Crf | None = None
+    ) -> list[Tagged]:
+        """The best tags of sentences, from scores (W, K); `sentences` (N + 1,): the first word of each, and the end."""
+        allowed = self._allowed() if self.decoding == "scheme" or between is not None else None
+        best = best_tags(scores, sentences, allowed, between)
         names = [self.labels[i] for i in best]
-        return [Tagged(names[a:b], scores[a:b], crf) for a, b in pairwise(words.sentences.tolist())]
+        return [Tagged(names[a:b], scores[a:b], crf) for a, b in pairwise(sentences.tolist())]
+
+    def combined(self, predictions: Sequence[Sequence[Tagged]]) -> list[Tagged]:
+        sentences = bounds_of(np.array([len(p.tags) for p in predictions[0]], np.int64))
+        logits = [np.concatenate([p.scores for p in each]) for each in predictions]
+        scores, between = mean_of_tags(logits, [_transitions(each[0].crf) for each in predictions])
+        return self._tagged(scores, sentences, between)
 
     def measure(self, predictions: Sequence[Tagged], examples: Sequence[W]) -> dict[str, float]:
         right, predicted = [self.gold(e) for e in examples], [p.tags for p in predictions]
@@ -303,6 +313,14 @@ class WordLabels(TaskOf[W, Tagged]):
 
     def own_settings(self) -> JsonObject:
         return {"scheme": self.written, "columns": self.columns}
+
+
+def _transitions(crf: Crf | None) -> TagTransitions | None:
+    """The scores of neighbours, first and last tags of a conditional random field."""
+    if crf is None:
+        return None
+    weights = (crf.follows, crf.begins, crf.ends)
+    return TagTransitions(*(weight.detach().float().cpu().numpy() for weight in weights))
 
 
 def _scheme_of(files: Files) -> str:

@@ -82,7 +82,7 @@ class RewardModel:
                 f"--reward {display(path)}: not a model of train-reward, and not a sequence classifier with one label"
             )
         self.predictor, self.task = loaded, loaded.task
-        encoding = loaded.encoding
+        encoding = loaded.members[0].encoding
         self.encoding = encoding if isinstance(encoding, Encoding) else None
         chat = None if self.encoding is None else self.encoding.chat
         self.after = "" if chat is None else after_answer(chat)

@@ -226,7 +226,7 @@ def test_sure_logits_give_the_answer_back(contexts, data):
 
 def record(id, text, odds, yes_no=""):
     best = Candidate(text, 0.5, 0.0, 0.0, 0, len(text))
-    return AnswerRecord(id, best, (best,), odds, yes_no)
+    return AnswerRecord(id, best, (best,), odds, (float(yes_no == "yes"), float(yes_no == "no")))
 
 
 def test_the_threshold_by_hand():

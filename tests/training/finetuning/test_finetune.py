@@ -148,17 +148,17 @@ def test_what_makes_one_layer_of_several_is_learnt(
     predictor = Predictor(found, Backend.detect(FP32), Predict(probabilities=True))
     made: Any = predictor.task
     examples = list(made.read([str(valid)], False, "strict"))
-    features = made.features(examples, predictor.encoding, False)
-    packed = outputs.logits(found.model, made.head, features, predictor.backend, predictor.which)
+    features = made.features(examples, predictor.members[0].encoding, False)
+    packed = outputs.logits(found.model, made.head, features, predictor.members[0].backend, predictor.members[0].which)
     assert packed is not None
     with torch.inference_mode():
         for row, expected in enumerate(packed):
             batch = features.rows.batch(np.array([row]), 0)
             arrays = [torch.from_numpy(array) for array in (batch.ids, batch.mask, batch.types)]
-            seen = outputs.hidden_states(found.model, made.head, predictor.which, *arrays)
+            seen = outputs.hidden_states(found.model, made.head, predictor.members[0].which, *arrays)
             assert np.allclose(found.model.task_logits(made.head, seen)[0].numpy(), expected, atol=1e-4)
     # it goes on where the same layers are seen, and is new elsewhere
-    again = new_model(found, made, 5, predictor.which).state_dict()
+    again = new_model(found, made, 5, predictor.members[0].which).state_dict()
     assert torch.equal(again[f"{head}.weight"], learnt)
     fresh = new_model(found, made, 5).state_dict()
     assert f"{head}.weight" not in fresh
