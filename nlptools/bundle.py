@@ -135,7 +135,7 @@ def save(
     start = eos if start is None else start
     special = {"bos_token_id": start, "eos_token_id": [eos, *ends] if ends else eos}
     more = {**special, "nlptools": {"document": document, "arch": arch}}
-    names = [*files, *tokenizer.save(directory, text_ends.around(arch, tokenizer.vocab, special))]
+    names = [*files, *tokenizer.save(directory, text_ends.around(arch, tokenizer, special))]
     _save(directory, arch, model.config, weights, more, training, names, special, adapter=adapter)
 
 
@@ -204,7 +204,7 @@ def save_encoder(
     more["nlptools"] = {"arch": arch, **more.pop("nlptools", {})}
     check_tokenizer(directory, tokenizer, {"vocab_size": model.config.vocab_size})
     kept = [name for name in (*MIX_FILES.values(), *chat_templates.FILES) if (directory / name).is_file()]
-    names = [*kept, *tokenizer.save(directory, text_ends.around(arch, tokenizer.vocab, more))]
+    names = [*kept, *tokenizer.save(directory, text_ends.around(arch, tokenizer, more))]
     _save(directory, arch, model.config, weights, more, training, names, heads=model.heads, adapter=adapter)
 
 

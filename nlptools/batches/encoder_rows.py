@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nlptools.errors import BundleError
-from nlptools.text.boundaries import Boundaries
+from nlptools.text.text_boundaries import of_encoder
 from nlptools.text.tokenizer import Tokenizer
 
 UNLIMITED = 1 << 30  # most tokens of a row where the model has no limit
@@ -34,6 +34,7 @@ class Marks:
         sep: the token between segments; None: no token.
         pad: the token for padding, and the only one of a row that would be empty.
         unk: the token for a word without pieces.
+        between: how many `sep` stand between two segments.
         closes: whether `sep` also follows the last segment.
         causal: whether tokens see only those before them, so that the last one represents its row, the last piece its word,
             and the context of a text has to come before it.
@@ -44,13 +45,14 @@ class Marks:
     sep: int | None
     pad: int
     unk: int
+    between: int = 1
     closes: bool = True
     causal: bool = False
     before_word: str = ""
 
     def count(self, segments: int) -> int:
         """The number of special tokens in a row with this number of segments."""
-        return (self.cls is not None) + (segments - 1 + self.closes) * (self.sep is not None)
+        return (self.cls is not None) + ((segments - 1) * self.between + self.closes) * (self.sep is not None)
 
     @property
     def with_end(self) -> Marks:
@@ -121,17 +123,18 @@ def marks_of(tokenizer: Tokenizer) -> Marks:
     """
     vocab = tokenizer.vocab
     ids: dict[str, Any] = dict.fromkeys(("cls", "sep", "pad", "unk"))
+    between = 1
     if vocab is not None:
-        ids = {role: vocab.roles.get(role) for role in ids}
-        ends = Boundaries.of_encoder(vocab)
-        ids |= {"cls": ends.first, "sep": ends.last}
+        ends = of_encoder(tokenizer)
+        ids = {role: vocab.roles.get(role) for role in ids} | {"cls": ends.first, "sep": ends.last}
+        between = len(ends.between)
     missing = [f"[{role.upper()}]" for role, id in ids.items() if id is None]
     if missing:
         raise BundleError(
             f"the tokenizer has no {', '.join(missing)}",
             hint="the tokenizer of an encoder has [CLS], [SEP], [PAD] and [UNK]",
         )
-    return Marks(**ids)
+    return Marks(**ids, between=between)
 
 
 def marks_of_gpt(tokenizer: Tokenizer, eos: int, start: int | None, ours: bool = True) -> Marks:
@@ -182,9 +185,9 @@ def join(marks: Marks, segments: Sequence[EncoderSegment]) -> tuple[EncoderRows,
         begins.append(begin)
         places = bounds[:-1] + begin
         ids[ranges(places, segment.lengths)] = segment.ids[ranges(segment.starts, segment.lengths)]
-        marked = int(marks.sep is not None and (marks.closes or number < len(segments)))
-        if marked:
-            ids[places + segment.lengths] = marks.sep
+        marked = (marks.between if number < len(segments) else int(marks.closes)) * int(marks.sep is not None)
+        for mark in range(marked):
+            ids[places + segment.lengths + mark] = marks.sep
         types[ranges(places, segment.lengths + marked)] = segment.type
         begin = begin + segment.lengths + marked
     ids[bounds[empty]], types[bounds[empty]] = marks.pad, segments[0].type

@@ -40,7 +40,7 @@ def save(directory: Path, loaded: bundle.Bundle) -> None:
     if "output_matrix.weight" in loaded.weights():  # an adapter may change one of two tied matrices
         changes["tie_word_embeddings"] = False
     atomic.write_whole(directory / "config.json", json.dumps({**config, **changes}, indent=2) + "\n")
-    around = text_ends.around(loaded.arch, loaded.tokenizer.vocab, config) if "nlptools" in config else None
+    around = text_ends.around(loaded.arch, loaded.tokenizer, config) if "nlptools" in config else None
     names = ["config.json", "model.safetensors", *loaded.tokenizer.save(directory, around)]
     own = (loaded.path / name for name in ("training.json", *MIX_FILES.values()))
     for path in (peft.home(loaded.path, ["config.json"]) / "generation_config.json", *own):

@@ -7,14 +7,15 @@ from typing import Any
 
 from nlptools.models import registry
 from nlptools.text.boundaries import Boundaries
-from nlptools.text.vocab import Vocab
+from nlptools.text.text_boundaries import of_encoder
+from nlptools.text.tokenizer import Tokenizer
 
 
-def around(arch: str, vocab: Vocab | None, config: Mapping[str, Any]) -> Boundaries | None:
+def around(arch: str, tokenizer: Tokenizer, config: Mapping[str, Any]) -> Boundaries | None:
     """The tokens around texts in a model of ours with this config.json; None: its family adds none."""
     start, end = config.get("bos_token_id"), config.get("eos_token_id")
     return {
-        registry.ENCODER: Boundaries.of_encoder(vocab),
-        registry.TASK_DECODER: Boundaries(start, end),
-        registry.LANGUAGE: Boundaries(start, start),
+        registry.ENCODER: of_encoder(tokenizer),
+        registry.TASK_DECODER: Boundaries(start, () if end is None else (end,)),
+        registry.LANGUAGE: Boundaries(start, () if start is None else (start,)),
     }.get(registry.find(arch).family)

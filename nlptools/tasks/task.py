@@ -37,6 +37,7 @@ from nlptools.models import registry
 from nlptools.models.tasks.heads import LAYER_HEADS, TaskHeads
 from nlptools.tasks.without_pretraining import FAMILIES
 from nlptools.text.chat_templates import own_template
+from nlptools.text.text_boundaries import of_encoder
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -299,7 +300,8 @@ def encoding(loaded: bundle.Bundle[object], max_length: int, threads: int, train
     model: Any = loaded.model
     longest = min(max_length or UNLIMITED, model.max_context or UNLIMITED)
     if not model.causal:
-        types = int(model.config.type_vocab_size)
+        # the tokenizers of some families have one type for both texts, even if the model has two
+        types = int(model.config.type_vocab_size) if of_encoder(loaded.tokenizer).second else 1
         return Encoding(loaded.tokenizer, marks_of(loaded.tokenizer), longest, types, threads)
     ours = training or registry.names_heads(loaded.config.get("nlptools", {}).get("arch"))
     marks = marks_of_gpt(loaded.tokenizer, loaded.eos, loaded.start if ours else loaded.bos, ours)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nlptools.json_types import Json, JsonObject
@@ -17,13 +17,13 @@ class Boundaries:
 
     Attributes:
         first: before a text, or before two that make one row.
-        between: between two texts.
+        between: between two texts: in a RoBERTa there are two tokens.
         last: at the end.
         second: the type of the tokens of the second of two texts.
     """
 
     first: int | None = None
-    between: int | None = None
+    between: tuple[int, ...] = ()
     last: int | None = None
     second: int = 0
 
@@ -33,28 +33,37 @@ class Boundaries:
         if vocab is None:
             return cls()
         end = vocab.eos if vocab.sep is None else vocab.sep
-        return cls(vocab.bos if vocab.cls is None else vocab.cls, end, end, second=1)
+        first = vocab.bos if vocab.cls is None else vocab.cls
+        return cls(first, () if end is None else (end,), end, second=1)
+
+    @property
+    def ids(self) -> list[int]:
+        """The tokens."""
+        return [id for id in (self.first, *self.between, self.last) if id is not None]
 
     def around(self, text: list[int], pair: list[int] | None = None) -> list[int]:
         """The ids of a row of one text or of two."""
-        row = [self.first, *text, *([] if pair is None else [self.between, *pair]), self.last]
+        row = [self.first, *text, *([] if pair is None else [*self.between, *pair]), self.last]
         return [id for id in row if id is not None]
 
     def template(self, vocab: Vocab) -> JsonObject:
         """The post-processor of a tokenizer.json that adds these tokens."""
 
         def token(id: int | None, type: int) -> list[Json]:
-            return [] if id is None else [{"SpecialToken": {"id": vocab.token(id), "type_id": type}}]
+            return [] if id is None else tokens([id], type)
+
+        def tokens(ids: Sequence[int], type: int) -> list[Json]:
+            return [{"SpecialToken": {"id": vocab.token(id), "type_id": type}} for id in ids]
 
         def text(name: str, type: int) -> list[Json]:
             return [{"Sequence": {"id": name, "type_id": type}}]
 
-        names = {id: vocab.token(id) for id in (self.first, self.between, self.last) if id is not None}
+        names = {id: vocab.token(id) for id in self.ids}
         begin = token(self.first, 0) + text("A", 0)
         return {
             "type": "TemplateProcessing",
             "single": begin + token(self.last, 0),
-            "pair": begin + token(self.between, 0) + text("B", self.second) + token(self.last, self.second),
+            "pair": begin + tokens(self.between, 0) + text("B", self.second) + token(self.last, self.second),
             "special_tokens": {name: {"id": name, "ids": [id], "tokens": [name]} for id, name in names.items()},
         }
 
@@ -77,7 +86,7 @@ def described(
         tokenizer: the `tokenizers.Tokenizer` of the tokenizer.json `source`.
         config: the tokenizer_config.json.
     """
-    if any(id is not None and id >= len(vocab) for id in (boundaries.first, boundaries.between, boundaries.last)):
+    if any(id >= len(vocab) for id in boundaries.ids):
         return source, dict(config)  # the tokenizer has no name for a token of the model
     text = tokenizer.encode("a", add_special_tokens=False).ids
     found = [tokenizer.encode("a", pair, add_special_tokens=True).ids for pair in (None, "a")]
@@ -92,7 +101,7 @@ def described(
     # tokenizer classes of families ignore this template, and so does transformers if the file has one of the two keys
     kept = {key: value for key, value in config.items() if key not in ("add_bos_token", "add_eos_token")}
     kept["tokenizer_class"] = "PreTrainedTokenizerFast"
-    if boundaries.first is not None and boundaries == Boundaries(vocab.bos, vocab.bos):
+    if boundaries.first is not None and boundaries == Boundaries(vocab.bos, (boundaries.first,)):
         kept["add_bos_token"] = True  # has the same effect
     return json.dumps(content, indent=2, ensure_ascii=False), kept
 

@@ -98,6 +98,22 @@ class HuggingFace:
         encoding = guarded(1, lambda: self._tokenizer.encode("a", add_special_tokens=True), self._path)
         return encoding.ids[0] if encoding.special_tokens_mask[:1] == [1] else None
 
+    def around_pair(self) -> Boundaries | None:
+        """The tokens that the template in tokenizer.json puts around one text and two; None: it has none for them."""
+        encoding = guarded(2, lambda: self._tokenizer.encode("a", "a", add_special_tokens=True), self._path)
+        ids, places = encoding.ids, encoding.sequence_ids
+        if 0 not in places or 1 not in places:
+            return None
+        second, end = places.index(1), len(places) - places[::-1].index(1)
+        first, between = (
+            ids[: places.index(0)],
+            [id for id, at in zip(ids[:second], places, strict=False) if at is None],
+        )
+        between, last = between[len(first) :], ids[end:]
+        if len(first) != 1 or not between or len(last) != 1:
+            return None
+        return Boundaries(first[0], tuple(between), last[0], second=encoding.type_ids[second])
+
     def decode(self, ids: Sequence[int]) -> str:
         """The text of `ids`, without special tokens. Raises IndexError for an id out of range."""
         if ids and not 0 <= min(ids) <= max(ids) < len(self.vocab):

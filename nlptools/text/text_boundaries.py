@@ -9,6 +9,7 @@ from nlptools import messages
 from nlptools.errors import BundleError, display
 from nlptools.files import artifacts
 from nlptools.json_types import Json
+from nlptools.text.boundaries import Boundaries
 from nlptools.text.huggingface import HuggingFace, read_config
 from nlptools.text.tokenizer import Tokenizer
 
@@ -33,6 +34,12 @@ def first_token(tokenizer: Tokenizer, directory: Path) -> int | None:
         template = None if isinstance(tokenizer, HuggingFace) else bos
     added = config.get("add_bos_token")
     return template if added is None else bos if added else None
+
+
+def of_encoder(tokenizer: Tokenizer) -> Boundaries:
+    """The tokens around the texts of an encoder: as the template in tokenizer.json says, else as in a BERT."""
+    named = tokenizer.around_pair() if isinstance(tokenizer, HuggingFace) else None
+    return named or Boundaries.of_encoder(tokenizer.vocab)
 
 
 def end_tokens(directory: Path, config: Mapping[str, Json], tokenizer: Tokenizer) -> list[int]:

@@ -15,6 +15,7 @@ from nlptools.errors import BundleError, display
 from nlptools.layers import packed
 from nlptools.layers.packed import EqualLengths
 from nlptools.models.contract import LanguageModel
+from nlptools.text.text_boundaries import of_encoder
 
 if TYPE_CHECKING:
     from nlptools.models.encoders.bert import BertWithHeads
@@ -47,11 +48,11 @@ class EncoderReader:
 
     def __init__(self, loaded: Bundle[BertWithHeads]) -> None:
         """Raises BundleError if the tokenizer has no such tokens."""
-        vocab = loaded.tokenizer.vocab
-        if vocab is None or vocab.cls is None or vocab.sep is None:
+        ends = of_encoder(loaded.tokenizer)
+        if ends.first is None or ends.last is None:
             raise BundleError(f"{display(str(loaded.path))}: the tokenizer has no [CLS] and [SEP]")
         self.model = loaded.model.encoder
-        self.before, self.after, self.alone = [vocab.cls], [vocab.sep], list[int]()
+        self.before, self.after, self.alone = [ends.first], [ends.last], list[int]()
 
     def states(self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], layers: range) -> Sequence[Tensor]:
         """See `LineReader`."""
