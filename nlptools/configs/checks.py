@@ -19,6 +19,7 @@ _LARGEST = {  # sizes that no model exceeds
     **dict.fromkeys(("intermediate_size", "encoder_intermediate_size", "decoder_intermediate_size"), 1 << 18),
     "type_vocab_size": 1 << 10,
 }
+_MAY_BE_ZERO = ("type_vocab_size",)
 
 
 def check_sizes(config: DataclassInstance, **limits: int) -> None:
@@ -34,8 +35,9 @@ def check_sizes(config: DataclassInstance, **limits: int) -> None:
     largest = {**_LARGEST, **limits}
     for field in fields(config):
         value, limit = vars(config)[field.name], largest.get(field.name)
-        if limit is not None and (type(value) is not int or not 1 <= value <= limit):
-            raise BundleError(f"{field.name} is {value!r:.80}, expected a whole number from 1 to {limit}")
+        least = 0 if field.name in _MAY_BE_ZERO else 1
+        if limit is not None and (type(value) is not int or not least <= value <= limit):
+            raise BundleError(f"{field.name} is {value!r:.80}, expected a whole number from {least} to {limit}")
     for field in fields(config):
         value = vars(config)[field.name]
         if field.type == "float" and (type(value) not in (int, float) or not 0 <= value <= 1):

@@ -222,9 +222,9 @@ def _difference(graph: ExportedModule, data: bytes) -> float:
     session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
     config, random, largest = graph.model.config, np.random.default_rng(0), 0.0
     for rows, most in _CHECKS:
-        tokens = min(most, config.max_position_embeddings)
+        tokens = min(most, graph.model.encoder.max_context)
         ids = random.integers(0, config.vocab_size, (rows, tokens))
-        types = random.integers(0, config.type_vocab_size, (rows, tokens))
+        types = random.integers(0, max(1, config.type_vocab_size), (rows, tokens))
         mask = np.arange(tokens) < random.integers(1, tokens + 1, (rows, 1))
         mask[0] = True
         inputs = dict(zip(INPUTS, (ids, mask.astype(np.int64), types), strict=True))

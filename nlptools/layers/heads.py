@@ -15,7 +15,10 @@ from torch import Tensor, nn
 from nlptools.configs.layers import Mix
 from nlptools.errors import UsageError
 from nlptools.layers.dropout import Dropout
+from nlptools.layers.linear import ACTIVATIONS as OF_LAYERS
 from nlptools.layers.linear import Linear
+
+ACTIVATIONS = {**OF_LAYERS, "tanh": torch.tanh}
 
 
 class MaskedTokenHead(nn.Module):
@@ -53,7 +56,7 @@ class ReplacedTokenHead(nn.Module):
 class SequenceHead(nn.Module):
     """Predicts K numbers for a whole sequence from the vector of the token that represents it.
 
-    BERT's vector comes from its pooler; ELECTRA's goes through a layer of this head first.
+    BERT's vector comes from its pooler; those of ELECTRA, RoBERTa and others go through a layer of this head first.
     """
 
     __call__: Callable[..., Tensor]
@@ -62,26 +65,27 @@ class SequenceHead(nn.Module):
         self,
         hidden_size: int,
         num_labels: int,
-        dense: bool,
+        dense: str,
         dropout: float,
         first_dropout: bool = True,
         bias: bool = True,
     ) -> None:
         """Args:
-        dense: add a layer with an exact GELU before the last one.
+        dense: the activation of a layer before the last one, a name in `ACTIVATIONS`; "": there is none.
         dropout: before each layer; with `dense`, before the first one only with `first_dropout`.
         bias: whether the last layer has one.
         """
         super().__init__()
         self.dropout = Dropout(dropout)
         self.first_dropout = first_dropout
+        self.activation = ACTIVATIONS[dense] if dense else None
         self.dense = Linear(hidden_size, hidden_size) if dense else None
         self.output = Linear(hidden_size, num_labels, bias=bias)
 
     def forward(self, vectors: Tensor) -> Tensor:
         """(B, D) -> (B, K)."""
-        if self.dense is not None:
-            vectors = self.dense(self.dropout(vectors) if self.first_dropout else vectors, "gelu")
+        if self.dense is not None and self.activation is not None:
+            vectors = self.activation(self.dense(self.dropout(vectors) if self.first_dropout else vectors))
         return self.output(self.dropout(vectors))
 
 

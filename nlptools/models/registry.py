@@ -37,8 +37,9 @@ class Architecture:
             parameters. Where a command trains the architecture by --arch, it also has `from_options`: of a language model
             (options, vocab_size), of an encoder-decoder (options, **fields of `Vocabularies`).
         options: "module:Class": the settings of training it by --arch; "" where no command has that option for it.
-        huggingface: the modules that translate to and from layouts of Hugging Face, see `huggingface.directories`; the first
-            that can express a configuration is taken. Where there is none, directories keep our names.
+        huggingface: the modules, or objects ("module:NAME"), that translate to and from layouts of Hugging Face, see
+            `huggingface.directories`; the first that can express a configuration is taken. Where there is none,
+            directories keep our names.
         attends: whether a language model has attention, as `contract.Attends` shows it.
     """
 
@@ -81,6 +82,8 @@ def _row(
         name, family, f"{models}:{model}", f"{models}:{config or model + 'Config'}", settings, layouts, attends
     )
 
+
+_BERTS = "bert:FAMILY roberta:FAMILY distilbert:FAMILY"
 
 ARCHITECTURES = {
     row.name: row
@@ -128,7 +131,7 @@ ARCHITECTURES = {
             "ConvolutionTranslator",
             options="seq2seq:Seq2SeqConvolution",
         ),
-        _row("bert", ENCODER, "encoders.bert", "BertWithHeads", "bert", "EncoderConfig"),
+        _row("bert", ENCODER, "encoders.bert", "BertWithHeads", _BERTS, "EncoderConfig"),
         _row("text-classifier", TEXT_CLASSIFIER, "tasks.text_classifiers", "TextClassifier"),
         _row("logistic", LOGISTIC, "tasks.logistic", "Logistic"),
         _row("word-reader", WORD_READER, "tasks.word_reader", "WordReader"),

@@ -143,7 +143,9 @@ def test_on_top_of_a_language_model(call: Run, tmp_path: Path) -> None:
             call("score", "out", stdin="w1"),
         ),
         "model transformer-tasks, expected": (call("train-lm", "-t", "lm", "--init", "out", "-o", "x", "text.txt"),),
-        "is no BERT and no ELECTRA": (call("pretrain-bert", "-t", "encoder", "--init", "out", "-o", "x", "text.txt"),),
+        "is no encoder with learned positions": (
+            call("pretrain-bert", "-t", "encoder", "--init", "out", "-o", "x", "text.txt"),
+        ),
     }
     for told, calls in refused.items():
         assert all(found.code == 2 and told in found.err and found.out == b"" for found in calls), calls

@@ -13,7 +13,7 @@ import torch
 
 from nlptools.errors import BundleError
 from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
-from nlptools.models.huggingface import bert as door
+from nlptools.models.huggingface.bert import FAMILY as door
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.reference

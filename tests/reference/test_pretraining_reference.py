@@ -15,7 +15,7 @@ from nlptools import bundle
 from nlptools.configs.pretraining import TrainBert
 from nlptools.errors import BundleError, UsageError
 from nlptools.models.encoders.electra import parts
-from nlptools.models.huggingface import bert as door
+from nlptools.models.huggingface.bert import FAMILY as door
 from nlptools.text import huggingface, tokenizer
 from nlptools.training.pretraining import models, objectives
 from nlptools.training.pretraining.objectives import DISCRIMINATOR_WEIGHT, Masked, Replaced

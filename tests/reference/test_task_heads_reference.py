@@ -11,8 +11,8 @@ import safetensors.torch
 import torch
 
 from nlptools.models.encoders.bert import BertWithHeads
-from nlptools.models.huggingface import bert as door
 from nlptools.models.huggingface import checks
+from nlptools.models.huggingface.bert import FAMILY as door
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.reference

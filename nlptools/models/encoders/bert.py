@@ -31,25 +31,27 @@ from nlptools.layers.packed import EqualLengths
 from nlptools.layers.query_positions import QueryPositions
 from nlptools.layers.transformer import Block, Heads, weighted_by
 from nlptools.models.contract import Hidden, layer_of, linear_maps
-from nlptools.models.tasks.heads import BESIDE_HEADS, TASK_HEADS, TaskHeads
-
-LAYOUTS = ("bert", "electra")
+from nlptools.models.tasks.heads import BESIDE_HEADS, ROW_HEADS, TASK_HEADS, TaskHeads
 
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """Sizes of a BERT (Devlin et al. 2019) or of an ELECTRA (Clark et al. 2020). Dropouts apply in training only."""
+    """Sizes and variants of an encoder. Dropouts apply in training only."""
 
     vocab_size: int
     hidden_size: int
     num_hidden_layers: int
     num_attention_heads: int
     intermediate_size: int
-    layout: str = "bert"
+    layout: str = "bert"  # the family in whose folders it is kept, see `huggingface.encoder_folders`
     embedding_size: int = 0  # of the embeddings, projected to the hidden size where it differs; 0: the hidden size
     max_position_embeddings: int = 512
-    type_vocab_size: int = 2  # segments that a token can belong to
+    first_position: int = 0  # the row of the position embedding for the first token
+    type_vocab_size: int = 2  # segments that a token can belong to; 0: they have no embedding
     activation: str = "gelu"
+    masked_activation: str = ""  # of the head for masked tokens; "": `activation`
+    sequence_activation: str = ""  # of a layer in the head for whole sequences; "": the head takes the pooler's vector
+    choice_activation: str = ""  # the same of the head that compares sequences
     layer_norm_eps: float = 1e-12
     initializer_range: float = 0.02
     hidden_dropout: float = 0.1
@@ -59,15 +61,26 @@ class EncoderConfig:
     def __post_init__(self) -> None:
         if self.embedding_size == 0:
             object.__setattr__(self, "embedding_size", self.hidden_size)
+        if self.layout == "electra":  # its heads have layers with the exact GELU, where BERT has a pooler
+            for name in ("masked_activation", "sequence_activation", "choice_activation"):
+                object.__setattr__(self, name, "gelu")
         check_sizes(self)
         check_heads(self.hidden_size, self.num_attention_heads)
         check_activation(self.activation)
-        if self.layout not in LAYOUTS:
-            raise BundleError(f"layout is {self.layout!r}, expected one of {', '.join(LAYOUTS)}")
         if self.layout == "bert" and self.embedding_size != self.hidden_size:
             raise BundleError("a BERT's embeddings are as wide as its hidden states")
+        if not 0 <= self.first_position < self.max_position_embeddings:
+            raise BundleError(f"the first of {self.max_position_embeddings} positions is {self.first_position}")
         if not isinstance(self.pad, int) or isinstance(self.pad, bool) or not 0 <= self.pad < self.vocab_size:
             raise BundleError(f"pad is {self.pad!r}, expected a token of the vocabulary")
+
+    def is_pooled(self, head: str) -> bool:
+        """Whether a head, of `heads.ROW_HEADS`, takes the vector of the pooler."""
+        return not self.row_activation(head)
+
+    def row_activation(self, head: str) -> str:
+        """The activation of the layer in a head of `heads.ROW_HEADS`; "": it has none."""
+        return self.sequence_activation if head == "sequence" else self.choice_activation
 
     def least_weights(self) -> int:
         """A lower bound on the number of parameters."""
@@ -86,11 +99,11 @@ class Bert(nn.Module):
         self.config = config
         self.vocab_size = config.vocab_size
         self.hidden_size = config.hidden_size
-        self.max_context = config.max_position_embeddings
+        self.max_context = config.max_position_embeddings - config.first_position
         E, D = config.embedding_size, config.hidden_size
         self.token_embedding = padded_embedding(config.vocab_size, E)
         self.position_embedding = nn.Embedding(config.max_position_embeddings, E)
-        self.type_embedding = nn.Embedding(config.type_vocab_size, E)
+        self.type_embedding = nn.Embedding(config.type_vocab_size, E) if config.type_vocab_size else None
         self.embedding_norm = nn.LayerNorm(E, config.layer_norm_eps)
         self.dropout = Dropout(config.hidden_dropout)
         if E != D:
@@ -224,8 +237,9 @@ class Bert(nn.Module):
             if self.max_context < T:
                 raise DataError(f"{T} tokens are more than the model's limit of {self.max_context}")
             positions = torch.arange(T, device=ids.device)
-        x: Tensor = self.token_embedding(ids) + self.position_embedding(positions)
-        x += self.type_embedding.weight[0] if types is None else self.type_embedding(types)
+        x: Tensor = self.token_embedding(ids) + self.position_embedding(positions + self.config.first_position)
+        if self.type_embedding is not None:
+            x += self.type_embedding.weight[0] if types is None else self.type_embedding(types)
         x = self.dropout(self.embedding_norm(x))
         if self.config.embedding_size != self.config.hidden_size:
             x = self.embedding_projection(x)
@@ -244,8 +258,8 @@ HEADS = (*PRETRAINING_HEADS, *TASK_HEADS, *BESIDE_HEADS)
 
 
 class BertWithHeads(TaskHeads):
-    """An encoder with the heads it was, or is to be, pretrained or fine-tuned with. In a BERT the heads "sequence" and
-    "choice" need the pooler.
+    """An encoder with the heads it was, or is to be, pretrained or fine-tuned with. See `EncoderConfig.is_pooled` for heads that
+    need the pooler.
 
     Attributes:
         encoder: the `Bert`; "pooler" is a part of it.
@@ -263,13 +277,12 @@ class BertWithHeads(TaskHeads):
         D, eps = config.hidden_size, config.layer_norm_eps
         self.encoder: Bert = Bert(config, pooler="pooler" in heads)
         self.initializer_range = config.initializer_range
-        # ELECTRA's generator always takes the exact GELU
-        activation = config.activation if config.layout == "bert" else "gelu"
+        activation = config.masked_activation or config.activation
         sizes = (D, config.embedding_size, config.vocab_size)
         self.masked = MaskedTokenHead(*sizes, activation, eps) if "masked" in heads else None
         self.next_sentence = Linear(D, 2) if "next_sentence" in heads else None
         self.replaced = ReplacedTokenHead(D, config.activation) if "replaced" in heads else None
-        self.add_heads(config.activation, dense=config.layout == "electra")
+        self.add_heads(config.activation, {head: config.row_activation(head) for head in ROW_HEADS})
 
     @property
     def output(self) -> Projection:
@@ -304,8 +317,8 @@ class BertWithHeads(TaskHeads):
         """See `TaskHeads`."""
         return self.encoder.packed_first(ids, positions, groups, types)
 
-    def vectors(self, hidden: Tensor) -> Tensor:
-        """See `TaskHeads`; through the pooler where there is one."""
+    def vectors(self, head: str, hidden: Tensor) -> Tensor:
+        """See `TaskHeads`; through the pooler where the head takes its vector."""
         pooler = self.encoder.pooler
-        vectors: Tensor = hidden[:, 0] if pooler is None else pooler(hidden)
+        vectors: Tensor = pooler(hidden) if pooler is not None and self.config.is_pooled(head) else hidden[:, 0]
         return vectors

@@ -75,6 +75,22 @@ class TaskFamily(FolderLayout, Protocol):
         """The heads in a directory with these weights; `architectures` is what its config.json says."""
 
 
+class EncoderFamily(TaskFamily, Protocol):
+    """A family of encoders."""
+
+    def prefix(self, model_type: str) -> str:
+        """The beginning of the names of an encoder's weights in a model with heads."""
+
+
+def encoder_prefix(model_type: str) -> str | None:
+    """See `EncoderFamily.prefix`; None: no family of encoders has this model_type."""
+    for name in registry.names(registry.ENCODER):
+        for family in map(_imported, registry.find(name).huggingface):
+            if model_type in family.MODEL_TYPES:
+                return cast(EncoderFamily, family).prefix(model_type)
+    return None
+
+
 def config_to_hf(arch: str, config: Configuration, heads: tuple[str, ...] = ()) -> JsonObject:
     """The content of config.json for a model of ours, with any `heads` that it has."""
     family, row = _family(arch, config), registry.find(arch)
@@ -198,5 +214,8 @@ def _family(arch: str, config: Configuration) -> FolderLayout | None:
     return next((family for family in families if family.can_express(config)), None)
 
 
-def _imported(module: str) -> FolderLayout:
-    return cast(FolderLayout, import_module(module))
+def _imported(place: str) -> FolderLayout:
+    """A module, or with "module:NAME" an object in it."""
+    module, _, name = place.partition(":")
+    family: object = import_module(module)
+    return cast(FolderLayout, vars(family)[name] if name else family)

@@ -154,7 +154,9 @@ def _prefix(config: JsonObject) -> str:
         return "transformer."
     if kind.startswith("nlptools-"):
         return "encoder."
-    return f"{kind}." if kind in ("bert", "electra") else "model."
+    from nlptools.models.huggingface.directories import encoder_prefix
+
+    return encoder_prefix(kind) or "model."
 
 
 # -- reading ------------------------------------------------------------------------------------------------------------

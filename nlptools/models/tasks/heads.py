@@ -5,7 +5,7 @@ Shapes: B batch, T length, N positions, D hidden, K labels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -25,8 +25,10 @@ from nlptools.models.contract import Hidden, Layered
 
 TASK_HEADS = ("sequence", "tokens", "spans", "choice", "yes_no", "mentions", "chains")
 OF_TOKENS = ("tokens", "spans", "chains")  # heads with logits for each token
+ROW_HEADS = ("sequence", "choice")  # of one vector per row
 LAYER_HEADS = ("layer_mix", "layer_concat")  # learned combinations of several layers into the one that they see
 BESIDE_HEADS = ("crf", *LAYER_HEADS)
+NO_LAYERS: Mapping[str, str] = {}
 
 
 class TaskHeads(nn.Module):
@@ -66,11 +68,13 @@ class TaskHeads(nn.Module):
         self.num_labels = num_labels
         self.concatenated = concatenated
 
-    def add_heads(self, activation: str, dense: bool = False, bias: bool = True) -> None:
-        """Create the heads of tasks. `dense`, `bias`: of the heads for whole sequences, see `SequenceHead`."""
+    def add_heads(self, activation: str, dense: Mapping[str, str] = NO_LAYERS, bias: bool = True) -> None:
+        """Create the heads of tasks. `dense` (by head), `bias`: of the `ROW_HEADS`, see `SequenceHead`."""
         heads, K, D, dropout = self.heads, self.num_labels, self.config.hidden_size, self.config.hidden_dropout
-        self.sequence = SequenceHead(D, K, dense, dropout, bias=bias) if "sequence" in heads else None
-        self.choice = SequenceHead(D, 1, dense, dropout, first_dropout=False, bias=bias) if "choice" in heads else None
+        sequence, choice = dense.get("sequence", ""), dense.get("choice", "")
+        self.sequence = SequenceHead(D, K, sequence, dropout, bias=bias) if "sequence" in heads else None
+        more: dict[str, bool] = {"first_dropout": False, "bias": bias}
+        self.choice = SequenceHead(D, 1, choice, dropout, **more) if "choice" in heads else None
         self.tokens = Linear(D, K) if "tokens" in heads else None
         self.spans = Linear(D, 2) if "spans" in heads else None
         self.crf = Crf(K) if "crf" in heads else None
@@ -140,8 +144,8 @@ class TaskHeads(nn.Module):
         chosen = choose(states, which)
         return chosen if self.layer_concat is None else self.layer_concat(chosen)
 
-    def vectors(self, hidden: Tensor) -> Tensor:
-        """(B, 1 or more, D) -> (B, D): the input of the heads for whole sequences, from the first position."""
+    def vectors(self, head: str, hidden: Tensor) -> Tensor:
+        """(B, 1 or more, D) -> (B, D): the input of a head of `ROW_HEADS`, from the first position."""
         return hidden[:, 0]
 
     def task_logits(self, head: str, hidden: Tensor, spans: Tensor | None = None) -> Tensor:
@@ -172,6 +176,6 @@ class TaskHeads(nn.Module):
         else:
             chosen = self.sequence if head == "sequence" else self.choice
             assert chosen is not None
-            out = chosen(self.vectors(hidden))
+            out = chosen(self.vectors(head, hidden))
             out = out if head == "sequence" else out.squeeze(-1)
         return out

@@ -119,7 +119,7 @@ class TextClassifier(nn.Module):
         else:
             self.body = _BODIES.get(config.arch, RecurrentClassifier)(config)
             size = self.body.size
-        self.sequence = SequenceHead(size * (4 if config.texts == 2 else 1), config.num_labels, False, config.dropout)
+        self.sequence = SequenceHead(size * (4 if config.texts == 2 else 1), config.num_labels, "", config.dropout)
 
     @torch.no_grad()
     def initialize(self) -> None:

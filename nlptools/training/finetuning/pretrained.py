@@ -25,7 +25,7 @@ from nlptools.models import registry
 from nlptools.models.contract import with_dropout
 from nlptools.models.huggingface import peft
 from nlptools.models.language.elmo import Elmo
-from nlptools.models.tasks.heads import BESIDE_HEADS, LAYER_HEADS, TASK_HEADS, TaskHeads
+from nlptools.models.tasks.heads import BESIDE_HEADS, LAYER_HEADS, ROW_HEADS, TASK_HEADS, TaskHeads
 from nlptools.models.tasks.with_heads import LANGUAGE, WithHeads
 from nlptools.tasks import outputs
 from nlptools.tasks import task as tasks
@@ -197,7 +197,7 @@ def new_model(
     heads += (f"layer_{which.kind}",) if f"layer_{which.kind}" in LAYER_HEADS else ()
     sees = which.count(config.num_hidden_layers + 1)
     config = with_dropout(config, dropout)
-    if not held.causal and task.head in ("sequence", "choice") and config.layout == "bert":
+    if not held.causal and task.head in ROW_HEADS and config.is_pooled(task.head):
         heads = ("pooler", *heads)
     arch = registry.with_heads(base.arch) or base.arch
     model: TaskHeads = registry.build(arch, config, heads=heads, num_labels=task.num_labels, concatenated=sees)

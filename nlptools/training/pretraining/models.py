@@ -24,6 +24,7 @@ from nlptools.text.tokenizer import Tokenizer
 GENERATOR = "generator"  # name of the subdirectory
 HEADS = {"bert": ("pooler", "masked", "next_sentence"), "mlm": ("masked",)}
 _LEAST_POSITIONS = 512
+_DISCRIMINATORS = ("bert", "electra")  # families whose encoders an ELECTRA can begin with
 
 
 @dataclass(frozen=True)
@@ -104,10 +105,12 @@ def _from_directory(options: TrainBert, directory: Path, vocab_size: int) -> Sta
     encoder = _load(directory, options, vocab_size)
     if options.objective == "electra":
         return _electra_from_directory(options, directory, encoder, vocab_size)
-    if options.objective == "bert" and encoder.config.layout == "electra":
+    layout = encoder.config.layout
+    if options.objective == "bert" and layout != "bert":
+        also = "electra or " if layout == "electra" else ""
         raise UsageError(
-            f"--init {options.init} is an ELECTRA, which has no next-sentence prediction",
-            hint="continue it with --objective electra or mlm",
+            f"--init {options.init} is a model of the family {layout}, which has no next-sentence prediction",
+            hint=f"continue it with --objective {also}mlm",
         )
     heads = HEADS[options.objective]
     _report_heads(directory, encoder.heads, heads)
@@ -123,6 +126,11 @@ def _electra_from_directory(options: TrainBert, directory: Path, encoder: _Encod
     if encoder.config.layout == "electra" and "masked" in encoder.heads:
         raise UsageError(
             f"--init {options.init} is a generator, expected a discriminator", hint="continue it with --objective mlm"
+        )
+    if encoder.config.layout not in _DISCRIMINATORS:
+        raise UsageError(
+            f"--init {options.init} is a model of the family {encoder.config.layout}, which cannot become a discriminator",
+            hint="continue it with --objective mlm",
         )
     _report_heads(directory, encoder.heads, ("replaced",))
     sizes = replace(encoder.config, layout="electra")
@@ -169,16 +177,17 @@ def _load(directory: Path, options: TrainBert, vocab_size: int) -> _Encoder:
     artifacts.verify(directory)
     _, model = bundle.load_model(directory, artifacts.read_json(directory / "config.json"))
     if not isinstance(model.config, EncoderConfig):
-        raise UsageError(f"--init {display(str(directory))} is no BERT and no ELECTRA")
+        raise UsageError(f"--init {display(str(directory))} is no encoder with learned positions, such as a BERT")
     config = model.config
     if vocab_size > config.vocab_size:
         raise BundleError(
             f"{display(str(directory))}: the tokenizer has ids up to {vocab_size - 1}, but the model only"
             f" {config.vocab_size} tokens"
         )
-    if options.longest > config.max_position_embeddings:
+    most = config.max_position_embeddings - config.first_position
+    if options.longest > most:
         raise UsageError(
-            f"sequences of {options.longest} tokens are longer than the {config.max_position_embeddings} positions of"
+            f"sequences of {options.longest} tokens are longer than the {most} positions of"
             f" --init {display(str(directory))}"
         )
     config = replace(config, hidden_dropout=options.dropout, attention_dropout=options.dropout)
