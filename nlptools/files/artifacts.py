@@ -76,6 +76,12 @@ def sha256(path: Path) -> str:
 # -- reading --------------------------------------------------------------------------------------------------------
 
 
+_CONVERT = (  # {0}: a file of pickled weights
+    """python -c "import torch, safetensors.torch as s; w = torch.load('{0}', weights_only=True); """
+    """s.save_file({{k: w[k].clone() for k in w}}, 'model.safetensors', {{'format': 'pt'}})" converts them, in that directory"""
+)
+
+
 def load_weights(directory: Path) -> dict[str, Any]:
     """All weights of a directory, from one safetensors file or from shards. Raises BundleError."""
     tensors: dict[str, Any] = {}
@@ -99,11 +105,12 @@ def weight_files(directory: Path) -> list[Path]:
                 raise BundleError(f"{display(str(index))}: not a plain file name: {name!r}")
             names.add(name)
         return [directory / name for name in sorted(names)]
-    pickles = [p.name for p in directory.glob("*.bin")] + [p.name for p in directory.glob("*.pt*")]
-    hint = "reading pickled weights runs code; convert them to safetensors if you trust them"
+    pickles = sorted(p.name for end in ("*.bin", "*.pt*") for p in directory.glob(end))
     raise BundleError(
         f"{display(str(directory))}: no model.safetensors" + (f" (found {pickles[0]})" if pickles else ""),
-        hint=hint if pickles else None,
+        hint=f"pickled weights are not read; where PyTorch is installed, {_CONVERT.format(pickles[0])}"
+        if pickles
+        else None,
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from nlptools.errors import BundleError, InputError, UsageError, display, reading
+from nlptools.files import hub_cache
 from nlptools.text import huggingface, marian, sentencepiece_file
 from nlptools.text.boundaries import Boundaries
 from nlptools.text.builtin import RULES, VOCAB_FILE, NamedTokenizer
@@ -92,7 +93,7 @@ def load(name_or_path: str | Path, vocab: str | Path | Vocab | None = None, lowe
     name = str(name_or_path)
     if name in RULES:
         return _named(name, vocab, lowercase)
-    path = Path(name)
+    path = hub_cache.locate(name)
     if vocab is not None:
         raise UsageError(
             f"--vocab: {display(name)} has its own vocabulary", hint=f"--vocab is for the tokenizers {', '.join(NAMES)}"

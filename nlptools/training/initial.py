@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,6 +11,7 @@ from nlptools import bundle
 from nlptools.configs.lm import TrainLM
 from nlptools.configs.seq2seq import TrainSeq2Seq
 from nlptools.errors import UsageError
+from nlptools.files import hub_cache
 from nlptools.models import registry
 from nlptools.models.huggingface import directories, peft
 from nlptools.text import tokenizer as tokenizers
@@ -41,10 +41,11 @@ def given_config(init: str, arch: str, options: TrainLM | TrainSeq2Seq) -> Any:
         InputError, BundleError: not a model directory.
         UsageError: its architecture is not `arch`.
     """
-    bundle.check_directory(Path(init))
-    name, config = directories.config_from_hf(peft.read_config(Path(init)))
+    path = hub_cache.locate(init)
+    bundle.check_directory(path)
+    name, config = directories.config_from_hf(peft.read_config(path))
     if directories.tied(name, config) is not None:
-        config = directories.as_stored(name, config, peft.load_weights(Path(init)))
+        config = directories.as_stored(name, config, peft.load_weights(path))
     if name != arch:
         found, wanted = (registry.find(each).noun for each in (name, arch))
         raise UsageError(f"--init {init}: {found}, expected {wanted}")

@@ -18,6 +18,7 @@ from nlptools.configs.finetuning import Finetune
 from nlptools.configs.layers import Layers, layers, read_mix
 from nlptools.configs.tasks.shared import frozen
 from nlptools.errors import BundleError, UsageError, display
+from nlptools.files import hub_cache
 from nlptools.formats.examples import TaskExample
 from nlptools.inference.opening import open_model
 from nlptools.json_types import JsonObject
@@ -128,6 +129,8 @@ class Pretrained:
     ) -> None:
         base = self.base
         weights = {name: tensor for name, tensor in weights.items() if not name.startswith("encoder.output")}
+        published = hub_cache.origin(str(self.options.model))
+        training = {**training, **({"base": dict(published)} if published else {})}
         if base.model.causal:
             chat_templates.keep(directory, str(base.path), self.options.chat)
             # transformers finds the last token of a row by the padding

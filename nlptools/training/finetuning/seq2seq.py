@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 from nlptools import bundle
@@ -12,7 +11,7 @@ from nlptools.configs import Compute, Training
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
 from nlptools.configs.seq2seq import PairTraining
 from nlptools.errors import UsageError
-from nlptools.files import artifacts
+from nlptools.files import artifacts, hub_cache
 from nlptools.models import registry
 from nlptools.models.huggingface import directories
 from nlptools.models.translation.vocabularies import Vocabularies
@@ -37,7 +36,7 @@ def finetune(
     Raises:
         UsageError: a setting of another task, or a model that is no encoder-decoder; see also `train_seq2seq`.
     """
-    model = Path(str(settings.model))
+    model = hub_cache.locate(str(settings.model))
     bundle.check_directory(model)
     arch, sizes = directories.config_from_hf(artifacts.read_json(model / "config.json"))
     if not isinstance(sizes, Vocabularies):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from nlptools.configs.pretraining import Pretraining, TrainBert, long_phase
 from nlptools.corpora import documents, text_lines
 from nlptools.corpora.documents import DocumentCounts, Documents
 from nlptools.errors import UsageError
-from nlptools.files import streams
+from nlptools.files import hub_cache, streams
 from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.models.encoders.bert import BertWithHeads
 from nlptools.models.encoders.electra import Electra
@@ -57,7 +57,8 @@ def train_bert(
     compute = compute or Compute()
     inputs = streams.check_inputs(inputs, run.held_out)
     if settings.init is not None:
-        bundle.check_directory(Path(settings.init))
+        settings = replace(settings, init=str(hub_cache.locate(settings.init)))
+        bundle.check_directory(Path(str(settings.init)))
     tokenizer = load_tokenizer("--tokenizer", str(settings.tokenizer or settings.init))
     vocab = masking.vocabulary(tokenizer)
     start = models.start(settings, len(vocab), vocab.pad)
