@@ -19,7 +19,7 @@ _LARGEST = {  # sizes that no model exceeds
     **dict.fromkeys(("intermediate_size", "encoder_intermediate_size", "decoder_intermediate_size"), 1 << 18),
     "type_vocab_size": 1 << 10,
 }
-_MAY_BE_ZERO = ("type_vocab_size",)
+_MAY_BE_ZERO = ("type_vocab_size", "distance_buckets", "local_window")
 
 
 def check_sizes(config: DataclassInstance, **limits: int) -> None:

@@ -145,6 +145,11 @@ def _graph(path: Path, settings: Export) -> ExportedModule:
             f"{display(str(path))}: export needs a BERT or an ELECTRA, a sentence-transformers directory, or a fine-tuned"
             " model of these"
         )
+    if model.encoder.relates:
+        raise UsageError(
+            f"{display(str(path))}: export of a {model.config.layout} is not supported: its attention depends on distances",
+            hint="BERT, ELECTRA, RoBERTa, XLM-R, CamemBERT, DistilBERT and ALBERT can be exported",
+        )
     heads = [head for head in model.heads if head in _HEADS]
     has = {"logits": bool(heads), "sentence": steps is not None, "hidden": True}
     result = next(name for name in has if has[name]) if settings.result == "auto" else settings.result

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from nlptools.compute.kernels.attention import attention, cross_attention, self_attention
 from nlptools.compute.kernels.ragged_attention import Ragged
@@ -20,6 +21,7 @@ from nlptools.layers.cache import KeyValues, all_in_order
 from nlptools.layers.linear import Linear
 from nlptools.layers.positions import Turn
 from nlptools.layers.query_positions import QueryPositions
+from nlptools.layers.relations import UNRELATED, Relation
 
 Mask = Tensor | Ragged  # (B, 1, 1 or T, S), True = attend; or what rows of different lengths attend to, in inference
 
@@ -47,13 +49,15 @@ class Weighted(NamedTuple):
 class SelfAttention(nn.Module):
     """Each position attends to itself and those before it (`causal`), or to all."""
 
-    def __init__(self, hidden_size: int, num_heads: int, dropout: float = 0.0, causal: bool = True) -> None:
+    def __init__(
+        self, hidden_size: int, num_heads: int, dropout: float = 0.0, causal: bool = True, bias: bool = True
+    ) -> None:
         super().__init__()
         self.num_heads, self.head_size = num_heads, hidden_size // num_heads
         self.dropout = dropout
         self.causal = causal
-        self.query_key_value = Linear(hidden_size, 3 * hidden_size)
-        self.output = Linear(hidden_size, hidden_size)
+        self.query_key_value = Linear(hidden_size, 3 * hidden_size, bias=bias)
+        self.output = Linear(hidden_size, hidden_size, bias=bias)
 
     def forward(self, x: Tensor, cache: KeyValues | None = None, mask: Mask | None = None) -> Tensor:
         """(B, T, D) -> (B, T, D); see `heads`."""
@@ -93,8 +97,41 @@ class SelfAttention(nn.Module):
         qkv_BT3HK: Tensor = self.query_key_value(x).view(*x.shape[:2], 3, self.num_heads, self.head_size)
         return qkv_BT3HK if turn is None else torch.cat([turn(qkv_BT3HK[:, :, :2]), qkv_BT3HK[:, :, 2:]], 2)
 
-    def heads_at(self, x: Tensor, positions: QueryPositions, mask: Tensor | None = None) -> Tensor:
-        """(B, T, D) -> (M, D): what `heads` computes for the wanted positions, where attention is not causal."""
+    def related_heads(self, x: Tensor, mask: Tensor | None, relation: Relation) -> Tensor:
+        """(B, T, D) -> (B, T, D): as `heads`, not causal, with what `relation` says of distances in the row."""
+        qkv_BT3HK, mask = self._related(x, mask, relation)
+        dropout = self.dropout if self.training else 0.0
+        query, key, value = qkv_BT3HK.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, T, K)
+        scores_BHTT = relation.scores(self, query, key)
+        if scores_BHTT is None:
+            return self_attention(qkv_BT3HK, mask, dropout)
+        weights_BHTT = weights(query, key, mask, scores_BHTT)
+        return (functional.dropout(weights_BHTT, dropout) @ value).transpose(1, 2).reshape(x.shape)
+
+    def related_weighted(self, x: Tensor, relation: Relation) -> Weighted:
+        """(B, T, D): the weights that `related_heads` applies to rows without padding, without dropout."""
+        qkv_BT3HK, mask = self._related(x, None, relation)
+        query, key, value = qkv_BT3HK.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, T, K)
+        return Weighted(weights(query.float(), key.float(), mask, relation.scores(self, query, key)), value)
+
+    def _related(self, x: Tensor, mask: Tensor | None, relation: Relation) -> tuple[Tensor, Tensor | None]:
+        """Queries, keys and values (B, T, 3, H, K) of x (B, T, D), and the mask with the window of `relation`."""
+        T = x.shape[1]
+        qkv_BT3HK = relation.turned(self.query_key_value(x).view(*x.shape[:2], 3, self.num_heads, self.head_size))
+        if 0 < relation.window < T - 1:
+            places = torch.arange(T, device=x.device)
+            apart = (places - places[:, None]).abs()
+            near = apart <= relation.window
+            # padding sees itself: a row that may attend to nothing would be NaN
+            mask = near[None, None] if mask is None else (mask & near) | (apart == 0)
+        return qkv_BT3HK, mask
+
+    def heads_at(
+        self, x: Tensor, positions: QueryPositions, mask: Tensor | None = None, relation: Relation = UNRELATED
+    ) -> Tensor:
+        """(B, T, D) -> (M, D): what `related_heads` computes for the wanted positions."""
+        if relation is not UNRELATED:
+            return positions.select(self.related_heads(x, mask, relation))
         (B, T, D), heads = x.shape, (self.num_heads, self.head_size)
         project = self.query_key_value.part
         query_BQHK = project(positions.queries(x), slice(0, D)).view(B, -1, *heads)
@@ -109,6 +146,32 @@ class SelfAttention(nn.Module):
         qkv_BT3HK: Tensor = self.query_key_value(x).view(*x.shape[:2], 3, self.num_heads, self.head_size)
         query, key, value = qkv_BT3HK.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, T, K)
         return (weights(query, key, mask) @ value).transpose(1, 2).reshape(x.shape)
+
+
+class DisentangledAttention(SelfAttention):
+    """Self-attention with queries and keys of distances, see `relations.Disentangled`."""
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        causal: bool = False,
+        *,
+        kinds: tuple[str, ...] = (),
+    ) -> None:
+        """`kinds`: of `relations.Disentangled`, for which there are maps; others have those of contents."""
+        super().__init__(hidden_size, num_heads, dropout, causal)
+        self.distance_key = Linear(hidden_size, hidden_size) if "c2p" in kinds else None
+        self.distance_query = Linear(hidden_size, hidden_size) if "p2c" in kinds else None
+
+    def of_distances(self, part: str, vectors: Tensor) -> Tensor:
+        """(R, D) vectors of distances -> (R, D): their queries, or their keys, as `part` says."""
+        own = self.distance_query if part == "query" else self.distance_key
+        if own is not None:
+            return own(vectors)
+        D = vectors.shape[1]
+        return self.query_key_value.part(vectors, slice(0, D) if part == "query" else slice(D, 2 * D))
 
 
 class SourceMemory:
@@ -167,9 +230,15 @@ class CrossAttention(nn.Module):
         return Weighted(weights(query_BTHK.transpose(1, 2).float(), key.float(), source.mask), value)
 
 
-def weights(query_BHTK: Tensor, key_BHSK: Tensor, mask: Tensor | None = None) -> Tensor:
-    """softmax(Q K^T / sqrt(K)) of each head: (B, H, T, S). `mask` (B, 1, 1 or T, S) or (T, S), True = attend."""
+def weights(
+    query_BHTK: Tensor, key_BHSK: Tensor, mask: Tensor | None = None, added_BHTS: Tensor | None = None
+) -> Tensor:
+    """softmax(Q K^T / sqrt(K)) of each head: (B, H, T, S). `mask` (B, 1, 1 or T, S) or (T, S), True = attend.
+    `added_BHTS` is added before the softmax.
+    """
     scores_BHTS: Tensor = query_BHTK * query_BHTK.shape[-1] ** -0.5 @ key_BHSK.transpose(-1, -2)
+    if added_BHTS is not None:
+        scores_BHTS = scores_BHTS + added_BHTS
     if mask is not None:  # not with -inf: a row that may attend to nothing would be NaN
         scores_BHTS = scores_BHTS.masked_fill(~mask, torch.finfo(scores_BHTS.dtype).min)
     return scores_BHTS.softmax(-1)

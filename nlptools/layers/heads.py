@@ -26,16 +26,42 @@ class MaskedTokenHead(nn.Module):
     embedding matrix and the bias of this head (see `output.Projection`).
     """
 
-    def __init__(self, hidden_size: int, embedding_size: int, vocab_size: int, activation: str, eps: float) -> None:
+    def __init__(
+        self,
+        hidden_size: int,
+        embedding_size: int,
+        vocab_size: int,
+        activation: str,
+        eps: float,
+        bias: bool = True,
+        norm_bias: bool = True,
+    ) -> None:
+        """`bias`, `norm_bias`: whether the layer and its norm have one."""
         super().__init__()
         self.activation = activation
-        self.transform = Linear(hidden_size, embedding_size)
-        self.norm = nn.LayerNorm(embedding_size, eps)
+        self.transform = Linear(hidden_size, embedding_size, bias=bias)
+        self.norm = nn.LayerNorm(embedding_size, eps, bias=norm_bias)
         self.bias = nn.Parameter(torch.zeros(vocab_size))
 
     def forward(self, hidden: Tensor) -> Tensor:
         """(N, D) -> (N, E): the input of the projection to the vocabulary."""
         out: Tensor = self.norm(self.transform(hidden, self.activation))
+        return out
+
+
+class PredictionLayer(nn.Module):
+    """A layer between an encoder and the heads of tasks (ModernBERT)."""
+
+    def __init__(self, hidden_size: int, activation: str, eps: float, bias: bool, norm_bias: bool) -> None:
+        """`bias`, `norm_bias`: whether the layer and its norm have one."""
+        super().__init__()
+        self.activation = activation
+        self.dense = Linear(hidden_size, hidden_size, bias=bias)
+        self.norm = nn.LayerNorm(hidden_size, eps, bias=norm_bias)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """(..., D) -> (..., D)."""
+        out: Tensor = self.norm(self.dense(hidden, self.activation))
         return out
 
 

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nlptools.compute.kernels.attention import unmasked_attention
+from nlptools.compute.kernels.attention import near_attention, unmasked_attention
 from nlptools.layers import pooling
 from nlptools.layers.attention import SelfAttention
+from nlptools.layers.relations import UNRELATED, Relation
 
 
 @dataclass(frozen=True)
@@ -37,18 +38,29 @@ class EqualLengths:
         return x[self.start : self.end].view(self.count, self.length, *x.shape[1:])
 
 
-def heads(attention: SelfAttention, x: Tensor, groups: Sequence[EqualLengths]) -> Tensor:
-    """(N, D) -> (N, D): as `SelfAttention.heads`; each position attends to all of its sequence."""
-    qkv_N3HK = attention.query_key_value(x).view(len(x), 3, attention.num_heads, attention.head_size)
+def heads(
+    attention: SelfAttention, x: Tensor, groups: Sequence[EqualLengths], relation: Relation = UNRELATED
+) -> Tensor:
+    """(N, D) -> (N, D): as `SelfAttention.heads`; each position attends to all of its sequence, as `relation` lets it."""
+    qkv_N3HK = relation.turned(attention.query_key_value(x).view(len(x), 3, attention.num_heads, attention.head_size))
     out = torch.empty_like(x)
     out_NHK = out.view(len(x), attention.num_heads, attention.head_size)
     for group in groups:
-        unmasked_attention(group.of(qkv_N3HK), group.of(out_NHK))
+        qkv_BT3HK, out_BTHK = group.of(qkv_N3HK), group.of(out_NHK)
+        if 0 < relation.window < group.length - 1:
+            near_attention(qkv_BT3HK, out_BTHK, relation.window)
+        else:
+            query, key = (qkv_BT3HK[:, :, i].transpose(1, 2) for i in range(2))
+            unmasked_attention(qkv_BT3HK, out_BTHK, relation.scores(attention, query, key))
     return out
 
 
-def first_heads(attention: SelfAttention, x: Tensor, groups: Sequence[EqualLengths]) -> Tensor:
+def first_heads(
+    attention: SelfAttention, x: Tensor, groups: Sequence[EqualLengths], relation: Relation = UNRELATED
+) -> Tensor:
     """(N, D) -> (B, D): as `heads`, for the first position of each sequence alone."""
+    if relation is not UNRELATED:
+        return first_rows(heads(attention, x, groups, relation), groups)
     qkv_N3HK = attention.query_key_value(x).view(len(x), 3, attention.num_heads, attention.head_size)
     out = []
     for group in groups:

@@ -10,11 +10,19 @@ the map of queries and keys that they stand for.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
 
-from nlptools.layers.attention import CrossAttention, Mask, SelfAttention, SourceMemory, Weighted
+from nlptools.layers.attention import (
+    CrossAttention,
+    DisentangledAttention,
+    Mask,
+    SelfAttention,
+    SourceMemory,
+    Weighted,
+)
 from nlptools.layers.cache import KeyValues
 from nlptools.layers.direct import Direct
 from nlptools.layers.dropout import Dropout
@@ -63,11 +71,16 @@ class GatedFeedForward(FeedForward):
 
 
 # The slots of a block: a name in a configuration, and the class that it stands for.
-NORMS: dict[str, type[nn.Module]] = {"layer": LayerNorm, "rms": RMSNorm}  # (hidden_size, eps)
+NORMS: dict[str, Callable[[int, float], nn.Module]] = {
+    "layer": LayerNorm,
+    "layer-without-bias": partial(LayerNorm, bias=False),
+    "rms": RMSNorm,
+}
 ATTENTIONS: dict[str, Any] = {  # (hidden_size, num_heads, dropout, causal)
     "multi-head": SelfAttention,
     "grouped-query": GroupedQueryAttention,
     "relative": RelativeAttention,
+    "disentangled": DisentangledAttention,
 }
 FEED_FORWARDS = {"plain": FeedForward, "gated": GatedFeedForward}
 

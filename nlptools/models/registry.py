@@ -83,7 +83,7 @@ def _row(
     )
 
 
-_BERTS = "bert:FAMILY roberta:FAMILY distilbert:FAMILY"
+_BERTS = "bert:FAMILY roberta:FAMILY distilbert:FAMILY mpnet:FAMILY albert:FAMILY"
 
 ARCHITECTURES = {
     row.name: row
@@ -132,6 +132,15 @@ ARCHITECTURES = {
             options="seq2seq:Seq2SeqConvolution",
         ),
         _row("bert", ENCODER, "encoders.bert", "BertWithHeads", _BERTS, "EncoderConfig"),
+        _row(
+            "rotary-encoder",
+            ENCODER,
+            "encoders.rotary",
+            "RotaryEncoderWithHeads",
+            "modernbert:FAMILY nomic_bert:FAMILY",
+            "RotaryEncoderConfig",
+        ),
+        _row("deberta", ENCODER, "encoders.deberta", "DebertaWithHeads", "deberta_v2:FAMILY", "DebertaConfig"),
         _row("text-classifier", TEXT_CLASSIFIER, "tasks.text_classifiers", "TextClassifier"),
         _row("logistic", LOGISTIC, "tasks.logistic", "Logistic"),
         _row("word-reader", WORD_READER, "tasks.word_reader", "WordReader"),

@@ -62,6 +62,7 @@ class Family:
 
 
 _POSITIONS = {**SIZES, "pad_token_id": 1}
+_DEBERTA = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_biased_input": False}
 FAMILIES = {
     "bert": Family("Bert", "wordpiece", variants=({}, {"hidden_act": "gelu_new", "type_vocab_size": 3})),
     "electra": Family("Electra", "wordpiece", variants=({"embedding_size": 16}, {"embedding_size": 32})),
@@ -73,5 +74,54 @@ FAMILIES = {
         "wordpiece",
         {"dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 48, "max_position_embeddings": 90},
         ({}, {"activation": "relu", "sinusoidal_pos_embds": True}),
+    ),
+    "mpnet": Family("MPNet", "mpnet", _POSITIONS, ({}, {"hidden_act": "relu"})),
+    "albert": Family(
+        "Albert",
+        "albert",
+        {**SIZES, "embedding_size": 16},
+        ({"num_hidden_layers": 4, "num_hidden_groups": 2}, {"hidden_act": "gelu_new"}),
+    ),
+    "modernbert": Family(
+        "ModernBert",
+        "wordpiece",
+        {**SIZES, "pad_token_id": 0, "cls_token_id": 2, "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3},
+        (
+            {"local_attention": 8, "layer_types": ["full_attention", "sliding_attention", "sliding_attention"]},
+            {
+                "norm_bias": True,
+                "mlp_bias": True,
+                "attention_bias": True,
+                "classifier_bias": True,
+                "local_attention": 4,
+            },
+            {"classifier_pooling": "mean", "hidden_activation": "silu"},
+        ),
+    ),
+    "nomic_bert": Family(
+        "NomicBert",
+        "wordpiece",
+        SIZES,
+        ({}, {"rope_parameters": {"rope_type": "default", "rope_theta": 500.0}, "hidden_act": "gelu"}),
+        tasks=("SequenceClassification", "TokenClassification"),
+    ),
+    "deberta-v2": Family(
+        "DebertaV2",
+        "deberta",
+        SIZES,
+        (
+            {**_DEBERTA, "position_buckets": 4, "norm_rel_ebd": "layer_norm", "share_att_key": True},
+            {
+                **_DEBERTA,
+                "position_buckets": 4,
+                "max_relative_positions": 7,
+                "type_vocab_size": 2,
+                "embedding_size": 16,
+            },
+            {**_DEBERTA, "pos_att_type": ["c2p"], "position_biased_input": True, "share_att_key": True},
+            {**_DEBERTA, "pos_att_type": ["p2c"], "max_relative_positions": 6, "pooler_hidden_act": "relu"},
+            {"position_biased_input": True},
+            {**_DEBERTA, "legacy": False},
+        ),
     ),
 }

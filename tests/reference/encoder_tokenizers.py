@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
+import tempfile
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import sentencepiece
@@ -78,8 +81,6 @@ def _wordpiece() -> Any:
 
 def byte_bpe() -> tuple[dict[str, int], list[tuple[str, str]]]:
     """The tokens and merges of a byte-level BPE with the special tokens of RoBERTa."""
-    import json
-
     trained = ByteLevelBPETokenizer()
     trained.train_from_iterator(_lines(), vocab_size=400, special_tokens=_SPECIAL, show_progress=False)
     merges = json.loads(trained._tokenizer.to_str())["model"]["merges"]
@@ -91,13 +92,36 @@ def _roberta() -> Any:
     return transformers.RobertaTokenizer(vocab=ids, merges=merges, mask_token=AddedToken("<mask>", lstrip=True))
 
 
-def _xlm_roberta() -> Any:
-    import tempfile
-    from pathlib import Path
+def _mpnet() -> Any:
+    trained = BertWordPieceTokenizer(lowercase=True)
+    special = ["<s>", "<pad>", "</s>", "[UNK]", "<mask>"]
+    trained.train_from_iterator(_lines(), vocab_size=300, show_progress=False, special_tokens=special)
+    return transformers.MPNetTokenizer(vocab=trained.get_vocab(), do_lower_case=True)
 
+
+def _of_file(name: str, kind: str, model: bytes) -> Any:
+    """A tokenizer of a class of transformers, given a SentencePiece model in a file of this name."""
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "sentencepiece.bpe.model").write_bytes(sentencepiece_model())
-        return transformers.XLMRobertaTokenizer.from_pretrained(folder)
+        Path(folder, name).write_bytes(model)
+        return getattr(transformers, kind).from_pretrained(folder)
 
 
-KINDS = {"wordpiece": _wordpiece, "byte-bpe": _roberta, "unigram": _xlm_roberta}
+def _albert() -> Any:
+    control = {"pad_piece": "<pad>", "pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1}
+    model = sentencepiece_model(**control, control_symbols="[CLS],[SEP],[MASK]")
+    return _of_file("spiece.model", "AlbertTokenizer", model)
+
+
+def _deberta_model() -> bytes:
+    control = {"pad_piece": "[PAD]", "pad_id": 0, "unk_piece": "[UNK]", "unk_id": 3, "bos_piece": "[CLS]", "bos_id": 1}
+    return sentencepiece_model(**control, eos_piece="[SEP]", eos_id=2)
+
+
+KINDS = {
+    "wordpiece": _wordpiece,
+    "byte-bpe": _roberta,
+    "unigram": lambda: _of_file("sentencepiece.bpe.model", "XLMRobertaTokenizer", sentencepiece_model()),
+    "mpnet": _mpnet,
+    "albert": _albert,
+    "deberta": lambda: _of_file("spm.model", "DebertaV2Tokenizer", _deberta_model()),
+}

@@ -27,6 +27,7 @@ from nlptools.compute.processor import cpuinfo
 CHUNK_SCORES = 1 << 20  # scores computed at a time: they stay in the cache
 MOST_WEIGHTS = 1 << 25  # attention weights of one layer that are kept for backward, unless dropout needs them kept
 _FEW_QUERIES = 16  # of a sequence: up to here, plain products are faster than PyTorch's kernel
+_LEAST_CHUNK = 128  # queries that read their neighborhood together
 _SHORT = 128  # length of a sequence up to which plain products are faster than PyTorch's kernel
 _LARGEST_SCORE = 60.0  # exp of this, summed over a sequence and multiplied, is far below what float32 and bf16 can hold
 
@@ -126,8 +127,9 @@ def type_of_kept_keys(device: torch.device) -> torch.dtype | None:
     return torch.float32 if device.type == "cpu" and "amx_bf16" not in cpuinfo("flags").split() else None
 
 
-def unmasked_attention(qkv_BT3HK: Tensor, out_BTHK: Tensor) -> None:
-    """Write to `out_BTHK` what each position reads from all of its sequence. For inference.
+def unmasked_attention(qkv_BT3HK: Tensor, out_BTHK: Tensor, added_BHTT: Tensor | None = None) -> None:
+    """Write to `out_BTHK` what each position reads from all of its sequence. For inference. `added_BHTT` (B or 1, H, T, T) is
+    added to the scaled products of queries and keys.
 
     PyTorch's kernel handles each head of each sequence on its own, and its softmax is slow for short rows: it takes 5.2 ms
     in bf16 for 80 sequences of 25 with 12 heads of 32, this 2.6. Exponents are computed in one pass over memory, without
@@ -141,18 +143,50 @@ def unmasked_attention(qkv_BT3HK: Tensor, out_BTHK: Tensor) -> None:
         qkv[1].copy_(key)
         qkv[2].copy_(value)
         q, k, v = qkv.view(3, B * H, T, K)
-        weights_GTT = _exponentials(q, k)
+        weights_GTT = _exponentials(q, k, added_BHTT)
         if weights_GTT is not None:
             total = weights_GTT.view(-1, T) @ weights_GTT.new_ones(T, 1)
             by_head = torch.bmm(weights_GTT, v).view(B, H, T, K)
             torch.div(by_head.transpose(1, 2), total.view(B, H, T, 1).transpose(1, 2), out=out_BTHK)
             return
-    out_BTHK.copy_(F.scaled_dot_product_attention(query, key, value).transpose(1, 2))
+    out_BTHK.copy_(F.scaled_dot_product_attention(query, key, value, attn_mask=added_BHTT).transpose(1, 2))
 
 
-def _exponentials(q_GTK: Tensor, k_GSK: Tensor) -> Tensor | None:
+def near_attention(qkv_BT3HK: Tensor, out_BTHK: Tensor, window: int) -> None:
+    """As `unmasked_attention`, for keys at most `window` places away.
+
+    Long sequences are read in chunks of queries, each with the keys that it can reach.
+    """
+    B, T, _, H, K = qkv_BT3HK.shape
+    query, key, value = (part.transpose(1, 2) for part in qkv_BT3HK.unbind(2))  # each (B, H, T, K)
+    places = torch.arange(T, device=query.device)
+    if 4 * window >= T:
+        mask = (places - places[:, None]).abs() <= window
+        out_BTHK.copy_(F.scaled_dot_product_attention(query, key, value, attn_mask=mask).transpose(1, 2))
+        return
+    size = max(_LEAST_CHUNK, 2 * window)
+    chunks = -(-T // size)
+    end = chunks * size - T
+    q = F.pad(query, (0, 0, 0, end)).reshape(B * H, chunks, size, K)
+    k, v = (
+        F.pad(part, (0, 0, window, end + window)).unfold(2, size + 2 * window, size).transpose(3, 4)
+        for part in (key, value)
+    )  # (B, H, chunks, size + 2 * window, K)
+    own = torch.arange(size, device=query.device)[:, None]
+    reached = torch.arange(-window, size + window, device=query.device)
+    at = reached + size * torch.arange(chunks, device=query.device)[:, None, None]
+    mask = (
+        ((reached - own).abs() <= window) & (at >= 0) & ((at < T) | (reached == own))
+    )  # queries beyond the end see themselves
+    heads = F.scaled_dot_product_attention(q, k.reshape(B * H, *k.shape[2:]), v.reshape(B * H, *v.shape[2:]), mask)
+    out_BTHK.copy_(heads.reshape(B, H, chunks * size, K)[:, :, :T].transpose(1, 2))
+
+
+def _exponentials(q_GTK: Tensor, k_GSK: Tensor, added_BHTT: Tensor | None) -> Tensor | None:
     """exp of the products of queries and keys, (G, T, S); None where one is too large for that."""
     scores_GTS = torch.bmm(q_GTK, k_GSK.transpose(1, 2))
+    if added_BHTT is not None:
+        scores_GTS.view(-1, *added_BHTT.shape[1:]).add_(added_BHTT)
     low, high = torch.aminmax(scores_GTS)
     small = float(high) < _LARGEST_SCORE and float(low) > -_LARGEST_SCORE
     return scores_GTS.exp_() if small else None

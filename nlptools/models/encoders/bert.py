@@ -13,23 +13,24 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from nlptools.configs.checks import check_heads, check_sizes
 from nlptools.errors import BundleError, DataError
-from nlptools.layers import packed
+from nlptools.layers import packed, pooling
 from nlptools.layers.attention import SelfAttention
 from nlptools.layers.dropout import Dropout
-from nlptools.layers.heads import MaskedTokenHead, Pooler, ReplacedTokenHead
+from nlptools.layers.heads import MaskedTokenHead, Pooler, PredictionLayer, ReplacedTokenHead
 from nlptools.layers.initial import draw_as_bert
 from nlptools.layers.linear import Linear, check_activation
 from nlptools.layers.output import Projection, padded_embedding
 from nlptools.layers.packed import EqualLengths
 from nlptools.layers.query_positions import QueryPositions
-from nlptools.layers.transformer import Block, Heads, weighted_by
+from nlptools.layers.relations import UNRELATED, DistanceBuckets, Relation
+from nlptools.layers.transformer import Block, Heads
 from nlptools.models.contract import Hidden, layer_of, linear_maps
 from nlptools.models.tasks.heads import BESIDE_HEADS, ROW_HEADS, TASK_HEADS, TaskHeads
 
@@ -52,19 +53,27 @@ class EncoderConfig:
     masked_activation: str = ""  # of the head for masked tokens; "": `activation`
     sequence_activation: str = ""  # of a layer in the head for whole sequences; "": the head takes the pooler's vector
     choice_activation: str = ""  # the same of the head that compares sequences
+    num_blocks: int = 0  # that the layers share, in equal parts; 0: each layer has its own (ALBERT: one, or a few)
+    distance_buckets: int = 0  # for which heads have learned scores, see `relations.DistanceBuckets`; 0: none
     layer_norm_eps: float = 1e-12
     initializer_range: float = 0.02
     hidden_dropout: float = 0.1
     attention_dropout: float = 0.1
     pad: int = 0
 
+    learns_positions: ClassVar[bool] = True  # whether each position has an embedding
+    pools_means: ClassVar[bool] = (
+        False  # whether heads for whole sequences take the mean of all tokens, not the first one
+    )
+
     def __post_init__(self) -> None:
-        if self.embedding_size == 0:
-            object.__setattr__(self, "embedding_size", self.hidden_size)
+        for name, size in (("embedding_size", self.hidden_size), ("num_blocks", self.num_hidden_layers)):
+            if vars(self)[name] == 0:
+                object.__setattr__(self, name, size)
         if self.layout == "electra":  # its heads have layers with the exact GELU, where BERT has a pooler
             for name in ("masked_activation", "sequence_activation", "choice_activation"):
                 object.__setattr__(self, name, "gelu")
-        check_sizes(self)
+        check_sizes(self, num_blocks=self.num_hidden_layers, distance_buckets=1 << 10)
         check_heads(self.hidden_size, self.num_attention_heads)
         check_activation(self.activation)
         if self.layout == "bert" and self.embedding_size != self.hidden_size:
@@ -73,6 +82,19 @@ class EncoderConfig:
             raise BundleError(f"the first of {self.max_position_embeddings} positions is {self.first_position}")
         if not isinstance(self.pad, int) or isinstance(self.pad, bool) or not 0 <= self.pad < self.vocab_size:
             raise BundleError(f"pad is {self.pad!r}, expected a token of the vocabulary")
+
+    def encoder(self, pooler: bool) -> Bert:
+        """A model of these sizes."""
+        return Bert(self, pooler)
+
+    def masked_head(self) -> MaskedTokenHead:
+        """The head that predicts masked tokens."""
+        sizes = (self.hidden_size, self.embedding_size, self.vocab_size)
+        return MaskedTokenHead(*sizes, self.masked_activation or self.activation, self.layer_norm_eps)
+
+    def before_heads(self) -> PredictionLayer | None:
+        """A layer that the heads of tasks share; None: there is none."""
+        return None
 
     def is_pooled(self, head: str) -> bool:
         """Whether a head, of `heads.ROW_HEADS`, takes the vector of the pooler."""
@@ -85,7 +107,7 @@ class EncoderConfig:
     def least_weights(self) -> int:
         """A lower bound on the number of parameters."""
         block = 4 * self.hidden_size**2 + 2 * self.hidden_size * self.intermediate_size
-        return self.num_hidden_layers * block + self.vocab_size * self.embedding_size
+        return self.num_blocks * block + self.vocab_size * self.embedding_size
 
 
 class Bert(nn.Module):
@@ -102,27 +124,31 @@ class Bert(nn.Module):
         self.max_context = config.max_position_embeddings - config.first_position
         E, D = config.embedding_size, config.hidden_size
         self.token_embedding = padded_embedding(config.vocab_size, E)
-        self.position_embedding = nn.Embedding(config.max_position_embeddings, E)
+        self.position_embedding = nn.Embedding(config.max_position_embeddings, E) if config.learns_positions else None
         self.type_embedding = nn.Embedding(config.type_vocab_size, E) if config.type_vocab_size else None
-        self.embedding_norm = nn.LayerNorm(E, config.layer_norm_eps)
+        self.embedding_norm: nn.Module = nn.LayerNorm(E, config.layer_norm_eps)
         self.dropout = Dropout(config.hidden_dropout)
         if E != D:
             self.embedding_projection = Linear(E, D)
-        self.blocks: Any = nn.ModuleList(
-            Block(
-                D,
-                config.num_attention_heads,
-                config.intermediate_size,
-                activation=config.activation,
-                dropout=config.hidden_dropout,
-                attention_dropout=config.attention_dropout,
-                eps=config.layer_norm_eps,
-                pre_norm=False,
-                causal=False,
-            )
-            for _ in range(config.num_hidden_layers)
+        self.distance_scores = (
+            nn.Embedding(config.distance_buckets, config.num_attention_heads) if config.distance_buckets else None
         )
+        self.blocks: Any = nn.ModuleList(self.new_block() for _ in range(config.num_blocks))
         self.pooler = Pooler(D) if pooler else None
+
+    def new_block(self, **more: Any) -> Block:
+        """A block of the stack; `more`: other arguments of `Block`."""
+        config = self.config
+        settings: dict[str, Any] = {
+            "activation": config.activation,
+            "dropout": config.hidden_dropout,
+            "attention_dropout": config.attention_dropout,
+            "eps": config.layer_norm_eps,
+            "pre_norm": False,
+            "causal": False,
+        }
+        sizes = (config.hidden_size, config.num_attention_heads, config.intermediate_size)
+        return Block(*sizes, **{**settings, **more})
 
     @torch.no_grad()
     def initialize(self) -> None:
@@ -140,7 +166,8 @@ class Bert(nn.Module):
         attend: Tensor | None = None,
     ) -> Hidden:
         """See `contract.Encoder`."""
-        layers = list(self._states(self._embedded(ids, types, positions), _padded(mask, attend)))
+        x = self._embedded(ids, types, positions)
+        layers = list(self._states(x, self._layers(_padded(mask, attend), ids, positions)))
         return Hidden(layers[-1], tuple(layers))
 
     def first(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Tensor:
@@ -162,7 +189,8 @@ class Bert(nn.Module):
         """
         heads = _padded(mask, attend)
         last = partial(SelfAttention.heads_at, positions=wanted, mask=heads.keywords["mask"])
-        return self._last(self._embedded(ids, types, positions), heads, last, wanted.select)
+        x = self._embedded(ids, types, positions)
+        return self._last(x, self._layers(heads, ids, positions), last, wanted.select)
 
     def packed(
         self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], layers: range, types: Tensor | None = None
@@ -176,26 +204,28 @@ class Bert(nn.Module):
             layers: not empty.
             types: (N,) the segment of each token; None: 0.
         """
-        states = self._states(self._embedded(ids, types, positions), partial(packed.heads, groups=groups))
+        each = self._layers(partial(packed.heads, groups=groups), ids, positions)
+        states = self._states(self._embedded(ids, types, positions), each)
         return [x for number, x in enumerate(islice(states, layers[-1] + 1)) if number in layers]
 
     def packed_first(
         self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], types: Tensor | None = None
     ) -> Tensor:
         """The last hidden state (B, D) of the first token of each packed sequence, see `packed` and `at`."""
-        heads, last = partial(packed.heads, groups=groups), partial(packed.first_heads, groups=groups)
-        return self._last(self._embedded(ids, types, positions), heads, last, partial(packed.first_rows, groups=groups))
+        each = self._layers(partial(packed.heads, groups=groups), ids, positions)
+        last, select = partial(packed.first_heads, groups=groups), partial(packed.first_rows, groups=groups)
+        return self._last(self._embedded(ids, types, positions), each, last, select)
 
     @property
     def attention_size(self) -> tuple[int, int]:
         """See `contract.Attends`."""
-        return len(self.blocks), self.config.num_attention_heads
+        return self.config.num_hidden_layers, self.config.num_attention_heads
 
     def attention_weights(self, ids: Tensor, types: Tensor | None = None) -> Iterator[Tensor]:
         """See `contract.Attends`."""
         x = self._embedded(ids, types, None)
-        for block in self.blocks:
-            x = yield from block.observed(x, weighted_by())
+        for block, heads in self._layers(SelfAttention.related_weighted, ids, None):
+            x = yield from block.observed(x, heads)
 
     def layer_of(self, name: str) -> int:
         """See `contract.Layered`."""
@@ -214,21 +244,56 @@ class Bert(nn.Module):
         may be packed for a kernel that only this processor has.
         """
         x = self._embedded(ids, types, torch.arange(ids.shape[1], device=ids.device))
-        return tuple(self._states(x, partial(SelfAttention.plain_heads, mask=mask[:, None, None])))
+        heads = partial(SelfAttention.plain_heads, mask=mask[:, None, None])
+        return tuple(self._states(x, [(block, heads) for block in self._stack()]))
 
-    def _states(self, x: Tensor, heads: Heads) -> Iterator[Tensor]:
+    @property
+    def relates(self) -> bool:
+        """Whether attention depends on distances, see `relations`."""
+        return any(relation is not UNRELATED for relation in self.relations(torch.zeros(1, dtype=torch.int64)))
+
+    def relations(self, positions: Tensor) -> Sequence[Relation]:
+        """What each layer's attention knows of distances; `positions` (B, T), (1, T) or (N,)."""
+        shared = UNRELATED if self.distance_scores is None else DistanceBuckets(self.distance_scores)
+        return [shared] * self.config.num_hidden_layers
+
+    def finished(self, x: Tensor) -> Tensor:
+        """The result of the last block -> the last hidden state."""
+        return x
+
+    def _stack(self) -> list[Block]:
+        """The block of each layer."""
+        blocks, layers = len(self.blocks), self.config.num_hidden_layers
+        return [self.blocks[int(layer / (layers / blocks))] for layer in range(layers)]
+
+    def _layers(
+        self, heads: Callable[..., Tensor], ids: Tensor, positions: Tensor | None
+    ) -> list[tuple[Block, partial[Tensor]]]:
+        """The block of each layer and the heads of its attention, computed by `heads`."""
+        if positions is None:
+            positions = torch.arange(ids.shape[-1], device=ids.device)[None]
+        relations = self.relations(positions)
+        return [(block, partial(heads, relation=each)) for block, each in zip(self._stack(), relations, strict=True)]
+
+    def _states(self, x: Tensor, layers: Sequence[tuple[Block, Heads]]) -> Iterator[Tensor]:
         """What goes into the first block, and comes out of each, (..., D)."""
         yield x
-        for block in self.blocks:
+        for number, (block, heads) in enumerate(layers, 1):
             x = block.run(x, heads)
-            yield x
+            yield x if number < len(layers) else self.finished(x)
 
-    def _last(self, x: Tensor, heads: Heads, last: Heads, select: Callable[[Tensor], Tensor]) -> Tensor:
+    def _last(
+        self,
+        x: Tensor,
+        layers: Sequence[tuple[Block, partial[Tensor]]],
+        last: Callable[..., Tensor],
+        select: Callable[[Tensor], Tensor],
+    ) -> Tensor:
         """(..., D) -> (M, D): the last hidden states of those positions that `last` and `select` choose."""
-        for block in self.blocks[:-1]:
+        for block, heads in layers[:-1]:
             x = block.run(x, heads)
-        out: Tensor = self.blocks[-1].run(x, last, select)
-        return out
+        block, heads = layers[-1]
+        return self.finished(block.run(x, partial(last, relation=heads.keywords["relation"]), select))
 
     def _embedded(self, ids: Tensor, types: Tensor | None, positions: Tensor | None) -> Tensor:
         """(B, T) or (N,) -> (..., D): what goes into the first block."""
@@ -237,20 +302,24 @@ class Bert(nn.Module):
             if self.max_context < T:
                 raise DataError(f"{T} tokens are more than the model's limit of {self.max_context}")
             positions = torch.arange(T, device=ids.device)
-        x: Tensor = self.token_embedding(ids) + self.position_embedding(positions + self.config.first_position)
+        x: Tensor = self.token_embedding(ids)
+        if self.position_embedding is not None:
+            x = x + self.position_embedding(positions + self.config.first_position)
         if self.type_embedding is not None:
-            x += self.type_embedding.weight[0] if types is None else self.type_embedding(types)
+            x = x + (self.type_embedding.weight[0] if types is None else self.type_embedding(types))
+        return self.project_and_norm(x)
+
+    def project_and_norm(self, x: Tensor) -> Tensor:
+        """Embeddings (..., E) -> (..., D)."""
         x = self.dropout(self.embedding_norm(x))
-        if self.config.embedding_size != self.config.hidden_size:
-            x = self.embedding_projection(x)
-        return x
+        return self.embedding_projection(x) if self.config.embedding_size != self.config.hidden_size else x
 
 
 def _padded(mask: Tensor | None, attend: Tensor | None) -> partial[Tensor]:
     """The heads of padded rows; for the arguments see `contract.Encoder`."""
     if attend is None and mask is not None and not bool(mask.all()):
         attend = mask[:, None, None]  # (B, 1, 1, T)
-    return partial(SelfAttention.heads, mask=attend)
+    return partial(SelfAttention.related_heads, mask=attend)
 
 
 PRETRAINING_HEADS = ("pooler", "masked", "next_sentence", "replaced")
@@ -274,15 +343,18 @@ class BertWithHeads(TaskHeads):
     ) -> None:
         """`num_labels`, `concatenated`: see `TaskHeads`."""
         super().__init__(config, heads, num_labels, concatenated)
-        D, eps = config.hidden_size, config.layer_norm_eps
-        self.encoder: Bert = Bert(config, pooler="pooler" in heads)
+        D = config.hidden_size
+        self.encoder: Bert = config.encoder(pooler="pooler" in heads)
         self.initializer_range = config.initializer_range
-        activation = config.masked_activation or config.activation
-        sizes = (D, config.embedding_size, config.vocab_size)
-        self.masked = MaskedTokenHead(*sizes, activation, eps) if "masked" in heads else None
+        self.masked = config.masked_head() if "masked" in heads else None
         self.next_sentence = Linear(D, 2) if "next_sentence" in heads else None
         self.replaced = ReplacedTokenHead(D, config.activation) if "replaced" in heads else None
+        self.prediction = config.before_heads() if {*heads} & {*TASK_HEADS} else None
         self.add_heads(config.activation, {head: config.row_activation(head) for head in ROW_HEADS})
+
+    def prepared(self, hidden: Tensor) -> Tensor:
+        """See `TaskHeads`."""
+        return hidden if self.prediction is None else self.prediction(hidden)
 
     @property
     def output(self) -> Projection:
@@ -303,7 +375,13 @@ class BertWithHeads(TaskHeads):
 
     def row_states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Tensor:
         """See `TaskHeads`."""
+        if self.config.pools_means:
+            return self.of_rows(self.encoder(ids, mask, types).last, mask)
         return self.encoder.first(ids, mask, types)
+
+    def of_rows(self, hidden: Tensor, mask: Tensor | None = None) -> Tensor:
+        """See `TaskHeads`."""
+        return pooling.pool(hidden, mask, ["mean"])[:, None] if self.config.pools_means else hidden[:, :1]
 
     def packed_states(
         self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], layers: range, types: Tensor | None = None
@@ -315,6 +393,10 @@ class BertWithHeads(TaskHeads):
         self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], types: Tensor | None = None
     ) -> Tensor:
         """See `TaskHeads`."""
+        if self.config.pools_means:
+            top = self.config.num_hidden_layers
+            (last,) = self.encoder.packed(ids, positions, groups, range(top, top + 1), types)
+            return packed.pool(last, groups, ["mean"], [0] * len(groups)).to(last.dtype)
         return self.encoder.packed_first(ids, positions, groups, types)
 
     def vectors(self, head: str, hidden: Tensor) -> Tensor:

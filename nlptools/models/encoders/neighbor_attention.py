@@ -41,6 +41,7 @@ def look_at_neighbors(encoder: Bert) -> None:
     rates = torch.linspace(math.log(2 * math.pi / _LONGEST), math.log(2 * math.pi / _SHORTEST), W).exp()
     amplitude = _STRENGTH * math.sqrt(2) * std
     phases = torch.arange(encoder.max_context)[:, None] * rates  # (N, W)
+    assert encoder.position_embedding is not None
     encoder.position_embedding.weight.zero_()
     encoder.position_embedding.weight[:, : 2 * W] = amplitude * torch.cat([phases.cos(), phases.sin()], 1)
     # the norm over the sum of token, segment and position divides by this

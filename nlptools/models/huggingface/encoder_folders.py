@@ -43,7 +43,7 @@ TASK_CLASSES = {
     "choice": "ForMultipleChoice",
 }
 _NORM = {"gamma": "weight", "beta": "bias"}  # in old uploads
-_LABELLED = ("sequence", "choice", "tokens")  # heads whose weights may have the same names
+_LABELLED = ("sequence", "choice", "tokens", "spans")  # heads whose weights may have the same names
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class EncoderLayout:
         prefix: before the names of the encoder's weights.
         encoder: ours: theirs, of weights outside blocks and heads.
         block: ours: theirs, of weights in a block. A name that ends in ":0" or ":1" is a half of their matrix.
-        layer: before the number of a block.
+        layer, inner: before and after the number of a block.
         heads: ours: theirs, of heads. The weights of two heads may have the same names.
         pretraining: the ends of names of classes with only these heads.
         copies: of tied weights, for masked tokens: the weight.
@@ -65,6 +65,9 @@ class EncoderLayout:
         fixed: fields of ours that all folders have alike.
         reads: more fields of ours, given config.json. Raises BundleError for a variant that is not supported.
         writes: more fields of theirs.
+        prepared: config.json in the names of `sizes`, for folders with others. Raises BundleError.
+        renamed: patterns of other names, and what stands for them.
+        stacked: their name of a matrix of three, the name of a part of it, and the parts; in folders with other names.
         ignored: names of buffers.
     """
 
@@ -75,6 +78,7 @@ class EncoderLayout:
     block: Mapping[str, tuple[str, ...]]
     heads: Mapping[str, str]
     layer: str = "encoder.layer."
+    inner: str = ""
     pretraining: Mapping[frozenset[str], str] = field(default_factory=dict)
     copies: Mapping[str, str] = field(default_factory=dict)
     sizes: Mapping[str, tuple[str, Any]] = field(default_factory=lambda: SIZES)
@@ -82,12 +86,30 @@ class EncoderLayout:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     reads: Callable[[JsonObject], JsonObject] = lambda data: {}
     writes: Callable[[Any], JsonObject] = lambda config: {}
+    prepared: Callable[[JsonObject], JsonObject] = lambda data: data
+    renamed: tuple[tuple[str, str], ...] = ()
+    stacked: tuple[str, str, tuple[str, ...]] | None = None
     ignored: str = r"embeddings\.position_ids"
 
     def plain(self, name: str) -> str:
         """A weight's name without prefixes, and with the names that norms have today."""
         name = checks.plain(name, self.prefix)
+        for pattern, replacement in self.renamed:
+            name = re.sub(pattern, replacement, name)
         return re.sub(r"LayerNorm\.(gamma|beta)$", lambda match: f"LayerNorm.{_NORM[match[1]]}", name)
+
+    def read(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Weights under names without prefixes; see `stacked`."""
+        out: dict[str, Tensor] = {}
+        for name, tensor in weights.items():
+            name = self.plain(name)
+            whole, part, which = self.stacked or ("", "", ())
+            if whole and f".{whole}." in name:
+                names = [name.replace(whole, part.format(each)) for each in which]
+                out |= dict(zip(names, tensor.chunk(len(which)), strict=True))
+            else:
+                out[name] = tensor
+        return out
 
     def names(self, name: str) -> list[str]:
         """Their names for a weight of ours: three for stacked queries, keys and values."""
@@ -100,7 +122,8 @@ class EncoderLayout:
         in_block = re.fullmatch(r"blocks\.(\d+)\.(.+)", part)
         if in_block:
             number, inner = in_block.groups()
-            return [_joined(f"{self.prefix}{self.layer}{number}.{theirs}", kind) for theirs in self.block[inner]]
+            block = f"{self.prefix}{self.layer}{number}.{self.inner}"
+            return [_joined(block + theirs, kind) for theirs in self.block[inner]]
         return [f"{self.prefix}{self.encoder[part]}.{kind}"]
 
     @property
@@ -154,6 +177,7 @@ class EncoderFolders:
     def config_from_hf(self, data: JsonObject) -> Any:
         """See `directories.FolderLayout`."""
         layout = self.layouts[str(data["model_type"])]
+        data = layout.prepared(data)
         if data.get("is_decoder") or data.get("add_cross_attention"):
             raise BundleError("config.json: an encoder made into a decoder is not supported")
         values = {ours: data.get(theirs, default) for ours, (theirs, default) in layout.sizes.items()}
@@ -182,7 +206,8 @@ class EncoderFolders:
         if layout.encoder.get("pooler.dense") in names:
             heads.add("pooler")
         heads -= {head for head in ROW_HEADS if config.is_pooled(head) and "pooler" not in heads}
-        possible = [head for head in _LABELLED if head in heads]
+        held = [head for head in _LABELLED if head in heads]
+        possible = [h for h in held if any({*parts[h]} & {*parts[other]} for other in held if other != h)]
         named = [head for head in possible for name in architectures if str(name).endswith(TASK_CLASSES[head])]
         heads -= {*possible} - {*(named or possible)[:1]}
         if "tokens" in heads and "crf.transitions" in {layout.plain(name) for name in weights}:
@@ -210,7 +235,7 @@ class EncoderFolders:
     ) -> dict[str, Tensor]:
         """See `directories.FolderLayout`."""
         layout = self.layouts[config.layout]
-        left = {layout.plain(name): tensor for name, tensor in weights.items()}
+        left = layout.read(weights)
         _check_copies(layout, left, wanted)
         out = {}
         for name, target in wanted.items():
@@ -239,11 +264,10 @@ def _joined(module: str, kind: str) -> str:
 
 def _taken(left: dict[str, Tensor], name: str) -> Tensor:
     """Take a weight, or a half of one, out of `left`."""
-    whole, _, half = name.partition(":")
-    if half == "0":  # the other half comes later
-        first: Tensor = checks.taken(left, whole)
-        left[f"{whole}:1"] = first[len(first) // 2 :]
-        return first[: len(first) // 2]
+    whole, colon, _ = name.partition(":")
+    if colon and name not in left:
+        halves = checks.taken(left, whole).chunk(2)
+        left |= {f"{whole}:{number}": half for number, half in enumerate(halves)}
     return checks.taken(left, name)
 
 

@@ -148,6 +148,10 @@ class TaskHeads(nn.Module):
         """(B, 1 or more, D) -> (B, D): the input of a head of `ROW_HEADS`, from the first position."""
         return hidden[:, 0]
 
+    def prepared(self, hidden: Tensor) -> Tensor:
+        """(..., D) -> (..., D): the input of a head, from hidden states or `vectors`."""
+        return hidden
+
     def task_logits(self, head: str, hidden: Tensor, spans: Tensor | None = None) -> Tensor:
         """(B, T, D) last hidden states -> the output of one of TASK_HEADS, which the model has to have.
 
@@ -158,9 +162,10 @@ class TaskHeads(nn.Module):
         """
         if head == "tokens":
             assert self.tokens is not None
-            out: Tensor = self.tokens(self.dropout(hidden))
+            out: Tensor = self.tokens(self.dropout(self.prepared(hidden)))
         elif head == "spans":
             assert self.spans is not None
+            hidden = self.prepared(hidden)
             out = self.spans(hidden)
             if self.yes_no is not None:
                 out = torch.cat([out, self.yes_no(hidden)], -1)
@@ -176,6 +181,6 @@ class TaskHeads(nn.Module):
         else:
             chosen = self.sequence if head == "sequence" else self.choice
             assert chosen is not None
-            out = chosen(self.vectors(head, hidden))
+            out = chosen(self.prepared(self.vectors(head, hidden)))
             out = out if head == "sequence" else out.squeeze(-1)
         return out
