@@ -29,6 +29,7 @@ from nlptools.inference.embedding import text_embedder
 from nlptools.inference.embedding.sentence_steps import SentenceSteps
 from nlptools.inference.opening import open_model
 from nlptools.layers import pooling
+from nlptools.layers.relations import UNRELATED
 from nlptools.models.encoders.bert import BertWithHeads
 from nlptools.tasks import outputs
 from nlptools.tasks.task import seen_layers
@@ -145,7 +146,7 @@ def _graph(path: Path, settings: Export) -> ExportedModule:
             f"{display(str(path))}: export needs a BERT or an ELECTRA, a sentence-transformers directory, or a fine-tuned"
             " model of these"
         )
-    if model.encoder.relates:
+    if any(relation is not UNRELATED for relation in model.encoder.relations(torch.zeros(1, dtype=torch.int64))):
         raise UsageError(
             f"{display(str(path))}: export of a {model.config.layout} is not supported: its attention depends on distances",
             hint="BERT, ELECTRA, RoBERTa, XLM-R, CamemBERT, DistilBERT and ALBERT can be exported",

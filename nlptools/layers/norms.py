@@ -19,6 +19,13 @@ class LayerNorm(Direct, nn.LayerNorm):
         return torch.layer_norm(x, self.normalized_shape, own["weight"], own["bias"], self.eps)
 
 
+class UnbiasedLayerNorm(LayerNorm):
+    """A `LayerNorm` without biases."""
+
+    def __init__(self, size: int, eps: float) -> None:
+        super().__init__(size, eps, bias=False)
+
+
 class RMSNorm(Direct, nn.RMSNorm):
     """Division by the root of the mean square, and a gain for each dimension (Zhang & Sennrich 2019, arXiv:1910.07467)."""
 

@@ -10,7 +10,6 @@ the map of queries and keys that they stand for.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -28,7 +27,7 @@ from nlptools.layers.direct import Direct
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.grouped_attention import GroupedQueryAttention
 from nlptools.layers.linear import Linear
-from nlptools.layers.norms import LayerNorm, RMSNorm
+from nlptools.layers.norms import LayerNorm, RMSNorm, UnbiasedLayerNorm
 from nlptools.layers.positions import Turn
 from nlptools.layers.relative_attention import RelativeAttention
 
@@ -71,9 +70,9 @@ class GatedFeedForward(FeedForward):
 
 
 # The slots of a block: a name in a configuration, and the class that it stands for.
-NORMS: dict[str, Callable[[int, float], nn.Module]] = {
+NORMS: dict[str, type[nn.Module]] = {  # (hidden_size, eps)
     "layer": LayerNorm,
-    "layer-without-bias": partial(LayerNorm, bias=False),
+    "layer-without-bias": UnbiasedLayerNorm,
     "rms": RMSNorm,
 }
 ATTENTIONS: dict[str, Any] = {  # (hidden_size, num_heads, dropout, causal)

@@ -3,7 +3,7 @@
 Devlin et al. 2019, "BERT: pre-training of deep bidirectional Transformers" (arXiv:1810.04805): post-norm blocks, learned
 positions, segment embeddings, a norm over their sum. Clark et al. 2020, "ELECTRA" (arXiv:2003.10555): the same, with
 narrower embeddings that are projected to the hidden size.
-Departure: embeddings have their rows padded to a multiple of 64 in memory, for aligned matrix products.
+Departure: embeddings have a multiple of 64 rows in memory, for aligned products. Subclasses: other `relations` and stacks.
 Shapes: B batch, T length, E embedding, D hidden, V vocabulary, N positions, K labels.
 """
 
@@ -195,9 +195,7 @@ class Bert(nn.Module):
     def packed(
         self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], layers: range, types: Tensor | None = None
     ) -> list[Tensor]:
-        """The hidden states (N, D) of each of `layers`, numbered as in `contract.Hidden`, of packed sequences.
-
-        For inference: no row is padded, and the layers after the last of `layers` are not computed.
+        """The hidden states (N, D) of each of `layers`, numbered as in `contract.Hidden`, of packed sequences, for inference.
 
         Args:
             ids, positions: (N,) of all sequences, in the order of `groups`.
@@ -229,8 +227,8 @@ class Bert(nn.Module):
 
     def layer_of(self, name: str) -> int:
         """See `contract.Layered`."""
-        top = self.config.num_hidden_layers
-        return top + 1 if name.startswith("pooler.") else layer_of(name, top)
+        layers = self.config.num_hidden_layers
+        return layers + 1 if name.startswith("pooler.") else layer_of(name, layers)
 
     def linear_maps(self) -> list[str]:
         """See `contract.Layered`: the maps in the blocks."""
@@ -239,23 +237,17 @@ class Bert(nn.Module):
     def exported(self, ids: Tensor, mask: Tensor, types: Tensor) -> tuple[Tensor, ...]:
         """(B, T) ids, mask (True = real) and segments -> the hidden states of all layers, as `contract.Hidden.layers`.
 
-        The operations do not depend on values or sizes (whether a mask is all true, which kernel is fastest), so that what is
-        traced holds for every batch and length. For a model in eval mode with weights that require gradients: others
-        may be packed for a kernel that only this processor has.
+        The operations do not depend on values or sizes, so that what is traced holds for every batch and length. For a model in
+        eval mode with weights that require gradients: others may be packed for a kernel that only this processor has.
         """
         x = self._embedded(ids, types, torch.arange(ids.shape[1], device=ids.device))
         heads = partial(SelfAttention.plain_heads, mask=mask[:, None, None])
         return tuple(self._states(x, [(block, heads) for block in self._stack()]))
 
-    @property
-    def relates(self) -> bool:
-        """Whether attention depends on distances, see `relations`."""
-        return any(relation is not UNRELATED for relation in self.relations(torch.zeros(1, dtype=torch.int64)))
-
     def relations(self, positions: Tensor) -> Sequence[Relation]:
         """What each layer's attention knows of distances; `positions` (B, T), (1, T) or (N,)."""
-        shared = UNRELATED if self.distance_scores is None else DistanceBuckets(self.distance_scores)
-        return [shared] * self.config.num_hidden_layers
+        scores = self.distance_scores
+        return [UNRELATED if scores is None else DistanceBuckets(scores)] * self.config.num_hidden_layers
 
     def finished(self, x: Tensor) -> Tensor:
         """The result of the last block -> the last hidden state."""
