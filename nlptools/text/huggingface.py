@@ -11,7 +11,7 @@ import math
 import os
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -203,7 +203,10 @@ def from_json(path: Path, lowercase: bool = False, threads: int = 0) -> HuggingF
     return HuggingFace(tokenizer, str(path), read_config(path.parent), lowercase, kept)
 
 
-def from_vocab_txt(path: Path, lowercase: bool = False) -> HuggingFace:
+Completed = Callable[[FastTokenizer, Path], FastTokenizer]  # a tokenizer, and its directory -> with special tokens
+
+
+def from_vocab_txt(path: Path, lowercase: bool = False, completed: Completed | None = None) -> HuggingFace:
     """WordPiece with the vocabulary of a BERT-style vocab.txt: one token per line.
 
     `do_lower_case` and `strip_accents` in tokenizer_config.json determine whether text is lower-cased and its marks are removed.
@@ -221,10 +224,11 @@ def from_vocab_txt(path: Path, lowercase: bool = False) -> HuggingFace:
     lower = bool(config.get("do_lower_case", not cased))
     strip = config.get("strip_accents")
     tokenizer = wordpiece(ids, lower, lower if strip is None else bool(strip))
+    tokenizer = tokenizer if completed is None else completed(tokenizer, path.parent)
     return HuggingFace(tokenizer, str(path), config, lowercase)
 
 
-def from_merges(vocab: Path, merges: Path, lowercase: bool = False) -> HuggingFace:
+def from_merges(vocab: Path, merges: Path, lowercase: bool = False, completed: Completed | None = None) -> HuggingFace:
     """Byte-level BPE from vocab.json and merges.txt, as for GPT-2 and RoBERTa. Raises BundleError."""
     ids = read_ids(vocab)
     if not ids:
@@ -240,6 +244,7 @@ def from_merges(vocab: Path, merges: Path, lowercase: bool = False) -> HuggingFa
             )
     with reading(merges):
         tokenizer = byte_level_bpe(ids, pairs)
+        tokenizer = tokenizer if completed is None else completed(tokenizer, vocab.parent)
     return HuggingFace(tokenizer, str(vocab), read_config(vocab.parent), lowercase)
 
 

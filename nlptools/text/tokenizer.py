@@ -9,7 +9,7 @@ from typing import Protocol
 
 from nlptools.errors import BundleError, InputError, UsageError, display, reading
 from nlptools.files import hub_cache
-from nlptools.text import huggingface, marian, sentencepiece_file
+from nlptools.text import classic_files, huggingface, marian, sentencepiece_file
 from nlptools.text.boundaries import Boundaries
 from nlptools.text.builtin import RULES, VOCAB_FILE, NamedTokenizer
 from nlptools.text.pieces import SENTENCEPIECE_FILE, SentencePiece
@@ -23,6 +23,7 @@ BUNDLE_FILES = (
     SENTENCEPIECE_FILE,
     "spiece.model",
     "sentencepiece.bpe.model",
+    "spm.model",
     "vocab.json",
     "vocab.txt",
     VOCAB_FILE,
@@ -119,14 +120,16 @@ def _named(name: str, vocab: str | Path | Vocab | None, lowercase: bool) -> Name
 def _load_file(path: Path, lowercase: bool) -> Tokenizer:
     """The tokenizer in a file; the name of the file determines its format."""
     if path.suffix == ".model":
+        if changed := classic_files.of_sentencepiece(path, lowercase):
+            return changed
         model = huggingface.read_bytes(path, sentencepiece_file.MAX_FILE_BYTES)
         return SentencePiece(model, str(path), lowercase)
     if path.name == "vocab.json":
-        return huggingface.from_merges(path, path.with_name("merges.txt"), lowercase)
+        return huggingface.from_merges(path, path.with_name("merges.txt"), lowercase, classic_files.completed)
     if path.suffix == ".json":
         return huggingface.from_json(path, lowercase)
     if path.suffix == ".txt":
-        return huggingface.from_vocab_txt(path, lowercase)
+        return huggingface.from_vocab_txt(path, lowercase, classic_files.completed)
     if path.suffix == ".tsv":
         return NamedTokenizer("whitespace", Vocab.load(path), lowercase)
     raise BundleError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from nlptools.configs.embed import Embed
 from nlptools.configs.fill import Fill
 from nlptools.configs.finetuning import Files, Predict
 from nlptools.configs.scoring import Score
+from nlptools.errors import BundleError
 from nlptools.files.streams import LineBlock
 from nlptools.inference import loading, uses
 from nlptools.inference.filling import MaskFiller
@@ -27,6 +29,7 @@ from nlptools.layers.packed import EqualLengths
 from nlptools.layers.query_positions import QueryPositions
 from nlptools.tasks import outputs
 from nlptools.tasks import task as tasks
+from tests.reference import encoder_tokenizers
 from tests.reference.encoder_families import FAMILIES, Family
 from tests.reference.encoder_tokenizers import LINES
 
@@ -238,3 +241,33 @@ def test_describe_names_the_family(tmp_path: Path) -> None:
     for name in ("roberta", "distilbert", "modernbert", "deberta-v2"):
         FAMILIES[name].folder(tmp_path / name, "ForMaskedLM")
         assert description.describe(str(tmp_path / name))["model"]["family"] == name
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta", "xlm-roberta", "mpnet"])
+def test_classic_files_give_the_same_ids(name: str, tmp_path: Path) -> None:
+    family = FAMILIES[name]
+    family.folder(tmp_path, "Model")
+    there = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    made = encoder_tokenizers.made(family.tokenizer)
+    (tmp_path / "tokenizer.json").unlink()
+    if name == "xlm-roberta":
+        (tmp_path / "sentencepiece.bpe.model").write_bytes(encoder_tokenizers.sentencepiece_model())
+    elif name == "roberta":
+        ids, merges = encoder_tokenizers.byte_bpe()
+        (tmp_path / "vocab.json").write_text(json.dumps(ids))
+        (tmp_path / "merges.txt").write_text("".join(f"{a} {b}\n" for a, b in merges))
+    else:
+        ids = made.get_vocab()
+        (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in sorted(ids, key=ids.__getitem__)))
+    encoding: Encoding = tasks.encoding(bundle.load(tmp_path), 0, 1)
+    for text in (*LINES, f"a {there.mask_token} b"):
+        assert encoding.tokenizer.encode(text) == there(text, add_special_tokens=False).input_ids, text
+    assert encoding.rows([("a b", "c")]).rows.ids.tolist() == there("a b", "c").input_ids
+
+
+def test_a_classic_file_that_is_not_all_of_the_tokenizer_is_refused(tmp_path: Path) -> None:
+    FAMILIES["albert"].folder(tmp_path, "Model")
+    (tmp_path / "tokenizer.json").unlink()
+    (tmp_path / "spiece.model").write_bytes(encoder_tokenizers.sentencepiece_model())
+    with pytest.raises(BundleError, match=r"the tokenizer of a albert needs tokenizer\.json"):
+        bundle.load(tmp_path)
