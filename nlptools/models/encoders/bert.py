@@ -222,8 +222,9 @@ class Bert(nn.Module):
     def attention_weights(self, ids: Tensor, types: Tensor | None = None) -> Iterator[Tensor]:
         """See `contract.Attends`."""
         x = self._embedded(ids, types, None)
-        for block, heads in self._layers(SelfAttention.related_weighted, ids, None):
-            x = yield from block.observed(x, heads)
+        relations = self.relations(torch.arange(ids.shape[1], device=ids.device)[None])
+        for block, relation in zip(self._stack(), relations, strict=True):
+            x = yield from block.observed(x, partial(SelfAttention.related_weighted, relation=relation))
 
     def layer_of(self, name: str) -> int:
         """See `contract.Layered`."""
