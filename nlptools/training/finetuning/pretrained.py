@@ -49,7 +49,7 @@ def opened(settings: Finetune) -> Pretrained:
     if registry.with_heads(base.arch) is None:
         raise BundleError(
             f"{display(settings.model)}: not an encoder or a language model that can have a head",
-            hint="finetune takes a BERT, an ELECTRA, a GPT, a LLaMA, or a language model of train-lm except n-grams",
+            hint="finetune takes a published encoder, a GPT, a LLaMA, or a language model of train-lm except n-grams",
         )
     if settings.chat is not None and not base.model.causal:
         raise UsageError(f"--chat applies to language models, {display(settings.model)} is an encoder")
