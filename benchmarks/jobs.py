@@ -142,7 +142,7 @@ JOBS = (
     Job("Nearest words", "gensim", "neighbors", "yes", "neighbors_speed", "command: 10 nearest", "gensim", "gensim"),
     Job("Analogies", "gensim", "eval-vectors", "yes", "eval_vectors_speed", "analogies, 30,000 words x 100", "gensim", "gensim"),
     Job("Split text into pieces", "SentencePiece", "tokenize", "yes",
-        "tokenize_speed", "unigram model of 8,000 pieces", "sentencepiece", "sentencepiece"),
+        "tokenize_speed", "unigram model of", "sentencepiece", "sentencepiece"),
     Job("BLEU", "sacrebleu", "bleu", "yes", "bleu_speed", "100,000 lines, 13a", "sacrebleu", "sacrebleu", readme=True),
     Job("ROUGE", "rouge-score", "evaluate -m rouge1", "yes", "rouge_speed", "ROUGE-1", "rouge-score", "rouge-score"),
     Job("Entity F1", "seqeval", "evaluate -m entity-f1", "yes", "entity_f1_speed", "entity F1", "seqeval", "seqeval"),

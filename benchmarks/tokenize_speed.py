@@ -53,7 +53,7 @@ def main() -> None:
 
         script = [sys.executable, "-c", SCRIPT, model, text, chosen.threads]
         command = ours("tokenize", "-t", model, "--to", "ids", "--threads", chosen.threads, text)
-        title = f"unigram model of {chosen.size:,} pieces, {len(lines):,} lines, {chosen.threads} threads"
+        title = f"unigram model of {package.get_piece_size():,} pieces, {len(lines):,} lines, {chosen.threads} threads"
         sides = {"sentencepiece's encode, in process": theirs, "nlptools, in process, ids written": in_process}
         run.compare(title, "M tokens/s", sides)
         processes = {
