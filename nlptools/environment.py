@@ -25,10 +25,15 @@ def ranks() -> tuple[int, int, int]:
     return 0, 0, 1
 
 
+def under_torchrun() -> bool:
+    """Whether torchrun has started this process. It starts processes again, or ends the others, after a status other than 0."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
 def available_threads() -> int:
     """Threads to compute with: as OMP_NUM_THREADS says, but not more than `available_cores`."""
     limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()  # of a list, the outermost level
-    if limit == "1" and "TORCHELASTIC_RUN_ID" in os.environ and number("LOCAL_WORLD_SIZE", 1) > 1:
+    if limit == "1" and under_torchrun() and number("LOCAL_WORLD_SIZE", 1) > 1:
         limit = ""  # torchrun's default for several processes, not a choice of the user
     return max(1, min(available_cores(), int(limit))) if limit.isdigit() else available_cores()
 

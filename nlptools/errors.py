@@ -79,7 +79,13 @@ class StreamError(NlptoolsError):
 
 
 class Stopped(NlptoolsError):
+    """An early end. `exit_code`: where a launcher takes every status but 0 for a crash, a clean end has 0."""
+
     exit_code = 75
+
+    def __init__(self, message: str, *, hint: str | None = None, exit_code: int = 75) -> None:
+        super().__init__(message, hint=hint)
+        self.exit_code = exit_code
 
 
 class BundleError(NlptoolsError):

@@ -140,7 +140,7 @@ def run(arguments: list[str]) -> int:
     messages.settings.command = next((a for a in arguments if not a.startswith("-")), "")
     code = 0
     try:
-        group.main(arguments, prog_name="nlptools", standalone_mode=False)
+        code = int(group.main(arguments, prog_name="nlptools", standalone_mode=False) or 0)
         if sys.stdout is not None:
             sys.stdout.flush()
     except click.exceptions.Exit as error:
@@ -191,7 +191,8 @@ def _os_error(error: OSError) -> str:
 def _report(message: str, hint: str | None, code: int) -> int:
     if debugging():
         sys.stderr.write("\n".join(map(visible, traceback.format_exc().split("\n"))))
-    messages.error(message, hint)
+    if message:
+        messages.error(message, hint)
     return code
 
 

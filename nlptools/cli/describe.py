@@ -13,7 +13,7 @@ from nlptools.configs.describe import Describe
     "describe",
     Describe,
     opens_models=True,
-    exit_codes=(0, 2, 66, 74, 78),
+    exit_codes=(0, 2, 66, 73, 74, 75, 78),
 )
 @click.argument("model", type=click.Path())
 def command(model: str, describe: Describe, common: Common) -> None:
@@ -22,13 +22,21 @@ def command(model: str, describe: Describe, common: Common) -> None:
     MODEL is a directory, a file of word vectors, or a tokenizer or vocabulary. The output shows architecture, sizes,
     task, labels, tokenizer and training of a model; number, dimensions and first words of vectors; number, special and
     first tokens of a tokenizer. The command also checks the files of a directory against the SHA-256 sums in its
-    manifest; a damaged file ends it with status 78.
+    manifest; a damaged file ends it with status 78. With --status, the exit status of the command is the state of a
+    training run.
     """
     import json
 
     from nlptools.files import line_records, streams
     from nlptools.inference.description import describe as describe_directory
 
+    if describe.status:
+        from nlptools.training.engine.run_state import run_state
+
+        state = run_state(model)
+        with streams.LineWriter() as out:
+            out.write(f"status\t{state.text}\n")
+        raise click.exceptions.Exit(state.exit_code)
     with streams.LineWriter() as out:
         facts = describe_directory(model)
         if describe.to == "json":

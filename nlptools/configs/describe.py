@@ -12,3 +12,9 @@ class Describe:
     """Describe options"""
 
     to: str = option("text", "Output format.", choices=("text", "json"), was={"--json": "--to json"})
+    status: bool = option(
+        False,
+        "Show only the state of the training run in MODEL, also as exit status: 0 finished, 75 to be continued, 73 running,"
+        " 78 damaged.",
+        excludes=("to json",),
+    )

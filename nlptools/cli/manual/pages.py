@@ -29,7 +29,8 @@ EXIT_STATUS = {
     70: "Internal error; the message names a crash log.",
     73: "The output exists (and --force is not given), cannot be created, or is locked by another run.",
     74: "Input or output error: disk full, standard output closed, read error.",
-    75: "Stopped by a signal, by --max-time, or because another process of the run ended: the same command continues.",
+    75: "Stopped by a signal, by --max-time, or because another process of the run ended: the same command continues. Under"
+    " torchrun, a run that is stopped with everything saved ends with 0.",
     78: "Bad model directory, tokenizer or configuration.",
     130: "Ended by Ctrl-C.",
     141: "Ended because the reader of the output closed the pipe.",

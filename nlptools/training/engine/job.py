@@ -198,7 +198,7 @@ class _Steps(Generic[D, M]):
         lead = self.backend.broadcast(None)
         ended = self.continuing(lead)._train(self.task.open(lead["paths"]), {})
         if ended.stopped is not None:
-            raise Stopped(f"stopped ({ended.stopped})")  # only the main process prints how to continue
+            raise Stopped("", exit_code=run_directory.stopped_status())  # the main process alone reports it
         return ended
 
     def dry_run(self) -> Trained:

@@ -24,7 +24,7 @@ from nlptools.training.engine.due import Due
 from nlptools.training.engine.log import Log
 from nlptools.training.engine.progress import RunProgress
 from nlptools.training.engine.steps import Fit
-from nlptools.training.engine.stop import Interrupted, Stop
+from nlptools.training.engine.stop import REASONS, Interrupted, Stop
 from nlptools.training.engine.weights import Weights
 from nlptools.training.objective import Objective
 
@@ -145,11 +145,14 @@ class _Loop:
 
         All processes stop after the same step, and validate and save after the same steps.
         """
-        backend = self.state.backend
-        own = [self.stop.requested, *(backend.is_main and due.elapsed for due in self.due.values())]
-        stop, *elapsed = (number > 0 for number in backend.sum([float(flag) for flag in own]))
-        self.elapsed = dict(zip(self.due, elapsed, strict=True))
-        return stop
+        backend, own = self.state.backend, self.stop.reason if self.stop.requested else None
+        flags = [reason == own for reason in REASONS]
+        flags += [backend.is_main and due.elapsed for due in self.due.values()]
+        agreed = [number > 0 for number in backend.sum([float(flag) for flag in flags])]
+        self.elapsed = dict(zip(self.due, agreed[len(REASONS) :], strict=True))
+        reasons = [reason for reason, given in zip(REASONS, agreed, strict=False) if given]
+        self.stop.reason = own or (reasons[0] if reasons else None)
+        return bool(reasons)
 
     def _is_due(self, name: str) -> bool:
         return self.due[name].now(self.elapsed[name])

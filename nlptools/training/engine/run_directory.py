@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import platform
+import shlex
 import shutil
 import socket
 import sys
@@ -17,7 +18,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol
 
-from nlptools import bundle
+from nlptools import bundle, environment
 from nlptools.configs.combinations import free_options
 from nlptools.errors import BundleError, OutputError, Stopped, display, reason
 from nlptools.files import artifacts, atomic
@@ -225,10 +226,19 @@ def record(
 
 def stopped(directory: Path, reason: str, step: int, force: bool) -> Stopped:
     """The error for a run that was stopped with everything saved; `force`: the command had --force."""
+    hint = "the same command continues" if not force else "the same command with --resume must continues"
+    if environment.under_torchrun():
+        hint += f"; 'nlptools describe --status {shlex.quote(str(directory))}' ends with status 75"
     return Stopped(
         f"stopped by {reason} after step {step}, everything is saved in {display(str(directory))}",
-        hint="the same command continues" if not force else "the same command with --resume must continues",
+        hint=hint,
+        exit_code=stopped_status(),
     )
+
+
+def stopped_status() -> int:
+    """The exit status of a run that was stopped with everything saved: 75, but 0 under torchrun."""
+    return 0 if environment.under_torchrun() else Stopped.exit_code
 
 
 def _read_record(directory: Path) -> JsonObject | None:

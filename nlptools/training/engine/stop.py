@@ -12,10 +12,13 @@ from contextvars import ContextVar, Token
 from types import FrameType, TracebackType
 from typing import Any
 
-from nlptools import messages
+from nlptools import environment, messages
 from nlptools.files import atomic
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+_TIME_LIMIT = "time limit"
+REASONS = (*(number.name for number in SIGNALS), _TIME_LIMIT)
+_ECHO = 2.0  # seconds in which torchrun may pass on a signal that its processes have got already, as from SLURM
 
 
 class Interrupted(Exception):
@@ -41,7 +44,7 @@ class Stop:
     def requested(self) -> bool:
         """Whether to stop at the next opportunity."""
         if self.reason is None and self._deadline is not None and time.monotonic() >= self._deadline:
-            self.reason = "time limit"
+            self.reason = _TIME_LIMIT
         return self.reason is not None
 
     def __enter__(self) -> Stop:
@@ -87,16 +90,18 @@ def check() -> None:
 
 def _answer(signals: int) -> None:
     """Acknowledge the first signal number in the pipe `signals`; the second one ends the process."""
-    acknowledged = False
+    acknowledged: float | None = None
     while data := os.read(signals, 1):
         number = data[0]
         if number not in SIGNALS:
             continue
-        if acknowledged:
+        if acknowledged is not None:
+            if environment.under_torchrun() and time.monotonic() < acknowledged + _ECHO:
+                continue
             atomic.undo()
             ctypes.CDLL(None).signal(number, None)  # the default action; Python's own function is for the main thread
             os.kill(os.getpid(), number)
-        acknowledged = True
+        acknowledged = time.monotonic()
         if not messages.settings.quiet:
             again = "press Ctrl-C again to quit" if number == signal.SIGINT else "a second signal quits"
             begin = "\r\x1b[K" if messages.settings.bar else "\n" * os.isatty(2)  # overwrites the bar and the ^C
