@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import torch
+from tiny_encoder_decoders import tiny as tiny_pair
 from tiny_models import tiny
 
-from nlptools.batches.windows import ShuffledWindows, TextBatch
+from nlptools.batches.masking import MaskingVocabulary
+from nlptools.batches.pairs import PairBatches
+from nlptools.batches.pretraining import Layout, Phase, PretrainingBatches
+from nlptools.batches.source import Share
+from nlptools.batches.windows import ContiguousStreams, ShuffledWindows, TextBatch
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Training
+from nlptools.corpora.documents import Documents
+from nlptools.corpora.parallel import ParallelCorpus
 from nlptools.corpora.token_file import Corpus, TextCounts
+from nlptools.files import artifacts
+from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
 from nlptools.training.engine import due
+from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.loop import fit
-from nlptools.training.objectives import CausalLM
+from nlptools.training.objectives import CausalLM, Seq2Seq
+from nlptools.training.pretraining.objectives import Masked
 
 
 def backend() -> Backend:
@@ -26,6 +39,26 @@ def corpus(tokens: int = 400) -> Corpus:
     return Corpus("", ids, TextCounts(tokens=tokens - 1), "")  # type: ignore[arg-type]
 
 
+def sentence_pairs(count: int) -> ParallelCorpus:
+    random = np.random.default_rng(1)
+    lengths = {side: random.integers(1, 9, count).astype("uint32") for side in ("source", "target")}
+    arrays = {f"{side}.lengths": array for side, array in lengths.items()}
+    arrays |= {f"{side}.ids": random.integers(1, 29, array.sum()).astype("uint32") for side, array in lengths.items()}
+    record = {"counts": {"pairs": count}, "sha256": "", "sampling": None, "limits": {}}
+    return ParallelCorpus(Path("pairs"), record, arrays)
+
+
+def many_documents(count: int) -> Documents:
+    random = np.random.default_rng(1)
+    sentences = random.integers(1, 7, 10 * count)
+    arrays = {
+        "ids": random.integers(10, 50, sentences.sum()).astype("uint32"),
+        "sentences": np.concatenate([[0], np.cumsum(sentences)]),
+        "documents": np.arange(0, 10 * count + 1, 10),
+    }
+    return Documents(Path("documents"), {"counts": {}, "sha256": ""}, arrays)
+
+
 def clocks() -> None:
     """Train with a validation every minute, and print after which steps this process validates.
 
@@ -35,15 +68,15 @@ def clocks() -> None:
     run = Training(output="", steps=8, valid_every="1m", save_every="1m", log_every="1m", warmup=0)
 
     class Windows(ShuffledWindows):
-        def _batch(self, plan: np.ndarray, position: int) -> TextBatch:
+        def _batch(self, plan: np.ndarray, position: int, mine: slice) -> TextBatch:
             steps.append(steps[-1] + 1)
-            return super()._batch(plan, position)
+            return super()._batch(plan, position, mine)
 
     def clock() -> float:
         return 61.0 * (steps[-1] if here.rank else steps[-1] // 3)
 
     due.time = SimpleNamespace(monotonic=clock)  # type: ignore[assignment]
-    source = Windows(corpus(), 8, 2, seed=1, rank=here.rank, world_size=here.world_size)
+    source = Windows(corpus(), 8, 4, seed=1, share=Share(here.rank, here.world_size))
     validated = []
 
     def evaluate(model: object, stop: object) -> dict[str, float]:
@@ -55,5 +88,38 @@ def clocks() -> None:
     print(*validated)
 
 
+def joint(directory: str, steps: str) -> None:
+    """Train tiny models of several kinds in float64 up to a step, or go on, with 7 rows per step and at most 2 at a time."""
+    here = backend()
+    size, share = Share.of(2, 7, here.rank, here.world_size)  # so that parts are of different sizes
+    text, pairs, documents = corpus(), sentence_pairs(60), many_documents(7)
+    masks = MaskingVocabulary(
+        0, 2, 3, 4, np.isin(np.arange(50), [0, 2, 3, 4]), np.arange(10, 50), np.arange(50) % 3 > 0
+    )
+    encoder = EncoderConfig(50, 16, 2, 2, 24, max_position_embeddings=32, hidden_dropout=0.0, attention_dropout=0.0)
+    torch.manual_seed(3)
+    bert = BertWithHeads(encoder, ("pooler", "masked", "next_sentence"))
+    bert.initialize()
+    cases = {
+        "windows": (CausalLM(tiny("modern")), ShuffledWindows(text, 8, size, seed=1, share=share)),
+        "lstm": (CausalLM(tiny("lstm")), ContiguousStreams(text, 8, size, seed=1, share=share)),
+        "xl": (CausalLM(tiny("transformer-xl")), ContiguousStreams(text, 8, size, seed=1, share=share, varied=True)),
+        "pairs": (
+            Seq2Seq(tiny_pair("transformer")),
+            PairBatches(pairs, batch_tokens=70, seed=1, pad=29, eos=0, start=29, share=share),
+        ),
+        "bert": (Masked(bert), PretrainingBatches(documents, Layout(masks), [Phase(16, size)], seed=1, share=share)),
+    }
+    run = Training(output="", steps=int(steps), optimizer="sgd", lr=0.1, warmup=0, schedule="constant")
+    for name, (objective, source) in cases.items():
+        objective.double()
+        place = Path(directory, name)
+        progress = fit(objective, source, here, run, checkpoints=Checkpoints(place, 2)).progress
+        if here.is_main:
+            weights = {**objective.model.state_dict(), "targets": torch.tensor(progress.tokens)}
+            artifacts.save_tensors(place / "last.safetensors", weights)
+    here.close()
+
+
 if __name__ == "__main__":
-    globals()[sys.argv[1]]()
+    globals()[sys.argv[1]](*sys.argv[2:])

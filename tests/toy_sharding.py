@@ -16,6 +16,7 @@ import torch.distributed as dist
 from tiny_models import tiny
 from torch import Tensor, nn
 
+from nlptools.batches.source import Share
 from nlptools.batches.windows import ShuffledWindows
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Training
@@ -111,8 +112,7 @@ def train(directory: Path, steps: int) -> None:
     backend = Backend.detect(Compute(device="cpu", precision="fp32", threads=1))
     ids = np.random.default_rng(0).integers(2, 50, 400).astype("uint16")
     source = ShuffledWindows(
-        Corpus(directory, ids, TextCounts(tokens=399), ""), 8, 4 // backend.world_size,
-        seed=1, rank=backend.rank, world_size=backend.world_size,
+        Corpus(directory, ids, TextCounts(tokens=399), ""), 8, 4, seed=1, share=Share(backend.rank, backend.world_size),
     )  # fmt: skip
     run = Training(output="", steps=steps, lr=1e-2, warmup=0, schedule="constant", valid_every="4", save_every="never")
     model, held = tiny("modern"), []

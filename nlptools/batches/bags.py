@@ -13,7 +13,7 @@ import numpy as np
 
 from nlptools.batches.encoder_rows import bounds_of, ranges
 from nlptools.batches.features import WEIGHT, Features
-from nlptools.batches.source import CHECKPOINT, BatchSource
+from nlptools.batches.source import CHECKPOINT, WHOLE, BatchSource, Share
 from nlptools.files.json_fields import whole
 from nlptools.files.prefetch import one_ahead
 from nlptools.json_types import JsonObject
@@ -62,9 +62,9 @@ def bag_rows(features: Features, lengths: np.ndarray, rows: np.ndarray) -> tuple
 class BagBatches(BatchSource):
     """Batches in random order: each example exactly once per epoch. The next batches are gathered while one is used."""
 
-    def __init__(self, features: Features, batch_size: int, *, texts: int, seed: int) -> None:
-        """`batch_size`: examples of a batch; `texts`: C."""
-        self.features, self.batch_size, self.texts, self.seed = features, batch_size, texts, seed
+    def __init__(self, features: Features, batch_size: int, *, texts: int, seed: int, share: Share = WHOLE) -> None:
+        """`batch_size`: examples of a joint batch; `texts`: C."""
+        self.share, self.features, self.batch_size, self.texts, self.seed = share, features, batch_size, texts, seed
         self._epoch, self._position = 0, 0
         self._steps = -(-len(features) // batch_size)
         self.batches_per_epoch = float(self._steps)
@@ -87,9 +87,9 @@ class BagBatches(BatchSource):
         for batches in one_ahead(self._blocks(self._epoch, self._position)):
             if self._position == self._steps:
                 self._epoch, self._position = self._epoch + 1, 0
-            for batch in batches:
+            for begin in range(0, len(batches), self.share.parts):
                 self._position += 1
-                yield batch
+                yield from batches[begin : begin + self.share.parts]
 
     def _blocks(self, epoch: int, position: int) -> Iterator[list[BagBatch]]:
         """The batches from a position on, made of some thousand examples of one epoch at a time."""
@@ -101,12 +101,15 @@ class BagBatches(BatchSource):
             position = 0
 
     def _batches(self, rows: np.ndarray) -> Iterator[BagBatch]:
-        """Batches of the examples `rows`."""
-        ids, lengths = bag_rows(self.features, self._lengths, rows)
+        """The parts of this process of the batches of the examples `rows`."""
+        joint = (rows[begin : begin + self.batch_size] for begin in range(0, len(rows), self.batch_size))
+        parts = [some[self.share.rows(part)] for some in joint for part in range(self.share.parts)]
+        mine = np.concatenate(parts)
+        ids, lengths = bag_rows(self.features, self._lengths, mine)
         bounds = bounds_of(lengths)
-        targets = {name: np.array(array[rows]) for name, array in self.features.targets.items()}
-        for begin in range(0, len(rows), self.batch_size):
-            end = min(begin + self.batch_size, len(rows))
+        targets = {name: np.array(array[mine]) for name, array in self.features.targets.items()}
+        ends = np.cumsum([len(part) for part in parts])
+        for begin, end in zip(ends - [len(part) for part in parts], ends, strict=True):
             first, last = begin * self.texts, end * self.texts
             some = {name: array[begin:end] for name, array in targets.items()}
             weight = float(some[WEIGHT].sum(dtype=np.float64))

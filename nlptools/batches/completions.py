@@ -19,7 +19,7 @@ import numpy as np
 from nlptools.batches.encoder_rows import EncoderRows, bounds_of, ranges
 from nlptools.batches.features import Features
 from nlptools.batches.packing import pack
-from nlptools.batches.source import EpochSource
+from nlptools.batches.source import WHOLE, EpochSource, Share
 from nlptools.batches.windows import NO_TARGET
 from nlptools.text.chat_templates import Conversation
 from nlptools.text.text_boundaries import started
@@ -152,11 +152,11 @@ def packed_batch(features: Features, sequences: np.ndarray, counts: bool = True)
 class PackedBatches(EpochSource[PackedBatch, np.ndarray]):
     """Batches of examples in random order, each exactly once per epoch; all sequences of an example are in one batch."""
 
-    def __init__(self, features: Features, batch_size: int, *, seed: int, rank: int = 0, world_size: int = 1) -> None:
-        """`batch_size`: examples of a batch."""
-        super().__init__(seed, rank, world_size)
-        self.features, self.batch_size = features, batch_size
-        self.step = batch_size * world_size  # a position is an example
+    def __init__(self, features: Features, batch_size: int, *, seed: int, share: Share = WHOLE) -> None:
+        """`batch_size`: examples of a joint batch."""
+        super().__init__(seed, share)
+        self.features = features
+        self.step = batch_size  # a position is an example
         self.batches_per_epoch = features.num_examples / self.step
 
     def _length(self) -> int:
@@ -165,9 +165,9 @@ class PackedBatches(EpochSource[PackedBatch, np.ndarray]):
     def _make_plan(self, epoch: int) -> np.ndarray:
         return np.random.default_rng([self.seed, epoch]).permutation(self.features.num_examples)
 
-    def _batch(self, plan: np.ndarray, position: int) -> PackedBatch:
-        examples = plan[position : position + self.step][self.rank :: self.world_size]
-        real = len(examples) > 0  # else the rank has run out of examples, and repeats one without targets
+    def _batch(self, plan: np.ndarray, position: int, mine: slice) -> PackedBatch:
+        examples = plan[position : position + self.step][mine]
+        real = len(examples) > 0  # else one is repeated without targets
         return packed_batch(self.features, self._sequences(examples if real else plan[:1]), real)
 
     def _sequences(self, examples: np.ndarray) -> np.ndarray:

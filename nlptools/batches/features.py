@@ -25,7 +25,7 @@ from nlptools.batches.encoder_rows import (
     packed,
     ranges,
 )
-from nlptools.batches.source import EpochSource
+from nlptools.batches.source import WHOLE, EpochSource, Share
 from nlptools.batches.windows import NO_TARGET
 from nlptools.corpora.array_files import ArrayFiles, open_arrays
 from nlptools.text.chat_templates import Conversation
@@ -225,14 +225,11 @@ class FeatureBatches(EpochSource[FeatureBatch, "list[np.ndarray]"]):
     again.
     """
 
-    def __init__(
-        self, features: Features, batch_size: int, *, seed: int, pad: int, rank: int = 0, world_size: int = 1
-    ) -> None:
-        """`batch_size`: examples of a batch."""
-        super().__init__(seed, rank, world_size)
+    def __init__(self, features: Features, batch_size: int, *, seed: int, pad: int, share: Share = WHOLE) -> None:
+        """`batch_size`: examples of a joint batch."""
+        super().__init__(seed, share)
         self.features, self.batch_size, self.pad = features, batch_size, pad
-        batches = -(-features.num_examples // batch_size)
-        self.steps = -(-batches // world_size)
+        self.steps = -(-features.num_examples // batch_size)
         self.batches_per_epoch = float(self.steps)
         starts = features.examples
         self._lengths = features.lengths if starts is None else np.maximum.reduceat(features.lengths, starts[:-1])
@@ -240,10 +237,10 @@ class FeatureBatches(EpochSource[FeatureBatch, "list[np.ndarray]"]):
     def _length(self) -> int:
         return self.steps
 
-    def _batch(self, plan: list[np.ndarray], position: int) -> FeatureBatch:
-        turn = position * self.world_size + self.rank
-        real = turn < len(plan)  # else the rank has run out of batches, and repeats one with weight 0
-        return batch(self.features, self._rows(plan[turn if real else 0]), self.pad, real)
+    def _batch(self, plan: list[np.ndarray], position: int, mine: slice) -> FeatureBatch:
+        examples = plan[position][mine]
+        real = len(examples) > 0  # else one is repeated with weight 0
+        return batch(self.features, self._rows(examples if real else plan[position][:1]), self.pad, real)
 
     def _rows(self, examples: np.ndarray) -> np.ndarray:
         starts = self.features.examples

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nlptools.batches.source import EpochSource
+from nlptools.batches.source import WHOLE, EpochSource, Share
 from nlptools.batches.windows import NO_TARGET
 from nlptools.corpora.parallel import ParallelCorpus
 from nlptools.corpora.segmentations import Sentences
@@ -44,7 +44,9 @@ class _Marks:
     start: int
 
     def batch(self, source: Sentences, target: Sentences, rows: np.ndarray) -> PairBatch:
-        """The pairs `rows`, one below the other."""
+        """The pairs `rows`, one below the other. Without any, a row without targets."""
+        if not len(rows):
+            return self._nothing()
         source_ids, source_mask = self._side(source, rows, self.pad)
         targets, _ = self._side(target, rows, NO_TARGET)
         inputs = np.empty_like(targets)
@@ -54,8 +56,7 @@ class _Marks:
         inputs[:, 1:][targets[:, 1:] == NO_TARGET] = self.pad
         return PairBatch(source_ids, source_mask, inputs, targets)
 
-    def nothing(self) -> PairBatch:
-        """One row without targets, for a rank that has no more pairs."""
+    def _nothing(self) -> PairBatch:
         source, inputs, targets = (np.array([[id]], np.int64) for id in (self.eos, self.start, NO_TARGET))
         return PairBatch(source, source == self.eos, inputs, targets)
 
@@ -102,13 +103,12 @@ class PairBatches(EpochSource[PairBatch, _Plan]):
         pad: int,
         eos: int,
         start: int,
-        rank: int = 0,
-        world_size: int = 1,
+        share: Share = WHOLE,
     ) -> None:
         """Args:
-            batch_tokens: most tokens of a batch: rows times the longest side of any, special tokens and padding
+            batch_tokens: most tokens of a joint batch: rows times the longest side of any, special tokens and padding
                 included; a longer pair is a separate batch. 0: no limit.
-            batch_size: most rows of a batch; 0: no limit.
+            batch_size: most rows of a joint batch; 0: no limit.
             pad, eos, start: tokens for padding, at the end of a sentence, and before a target.
 
         Raises:
@@ -116,20 +116,16 @@ class PairBatches(EpochSource[PairBatch, _Plan]):
         """
         if batch_tokens <= 0 and batch_size <= 0:
             raise UsageError("no limit for a batch: expected a number of tokens, or of sentence pairs")
-        super().__init__(seed, rank, world_size)
+        super().__init__(seed, share)
         self.corpus, self.batch_tokens, self.batch_size = corpus, batch_tokens, batch_size
         self._marks = _Marks(pad, eos, start)
         self.batches_per_epoch = float(self._length())
 
     def _length(self) -> int:
-        """Batches of this epoch for each rank."""
-        return -(-len(self.plan.turns) // self.world_size)
+        return len(self.plan.turns)
 
-    def _batch(self, plan: _Plan, position: int) -> PairBatch:
-        turn = position * self.world_size + self.rank
-        if turn >= len(plan.turns):
-            return self._marks.nothing()
-        return self._marks.batch(plan.source, plan.target, plan.rows(turn))
+    def _batch(self, plan: _Plan, position: int, mine: slice) -> PairBatch:
+        return self._marks.batch(plan.source, plan.target, plan.rows(position)[mine])
 
     def _make_plan(self, epoch: int) -> _Plan:
         source, target = self.corpus.draw(self.seed, epoch)

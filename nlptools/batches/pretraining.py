@@ -18,7 +18,7 @@ from nlptools.batches.encoder_rows import ranges
 from nlptools.batches.masking import Masking, MaskingVocabulary, hide
 from nlptools.batches.packing import pack
 from nlptools.batches.sentence_groups import Instances
-from nlptools.batches.source import CHECKPOINT, BatchSource
+from nlptools.batches.source import CHECKPOINT, WHOLE, BatchSource, Share
 from nlptools.corpora.documents import Documents
 from nlptools.errors import UsageError
 from nlptools.files.json_fields import whole
@@ -88,8 +88,8 @@ class Layout:
 class PretrainingBatches(BatchSource):
     """Batches without end. All batches of a phase have the same shape.
 
-    A phase begins with a new epoch. Ranks get different rows of the same plan. At the end of a pool the last rows may be all
-    padding, and a batch may have no targets.
+    A phase begins with a new epoch. `Phase.batch_size` is the size of joint batches. At the end of a pool the last rows may be
+    all padding, and a batch may have no targets.
     """
 
     def __init__(
@@ -99,8 +99,7 @@ class PretrainingBatches(BatchSource):
         phases: Sequence[Phase],
         *,
         seed: int,
-        rank: int = 0,
-        world_size: int = 1,
+        share: Share = WHOLE,
     ) -> None:
         """Raises:
         UsageError: a single document with `layout.next_sentence`, or a length that is too short.
@@ -108,7 +107,7 @@ class PretrainingBatches(BatchSource):
         for phase in phases:
             instances.check(documents, phase.length, layout.next_sentence)
         self.documents, self.layout, self.phases = documents, layout, tuple(phases)
-        self.seed, self.rank, self.world_size = seed, rank, world_size
+        self.seed, self.share = seed, share
         self._step, self._phase = 0, 0
         self._epoch, self._pool, self._position = 0, 0, 0
         self._dealt: tuple[int, list[instances.Stretches]] | None = None
@@ -124,15 +123,14 @@ class PretrainingBatches(BatchSource):
         while True:
             self._begin_phase()
             batches = self._batches()
-            batch = self._batch() if self._position < batches else None
-            if batch is not None:
+            parts = self._parts() if self._position < batches else []
+            if parts:
                 self._step, self._position = self._step + 1, self._position + 1
             if self._position >= batches:
                 self._pool, self._position = self._pool + 1, 0
                 if self._pool == len(self._pools()):
                     self._epoch, self._pool = self._epoch + 1, 0
-            if batch is not None:
-                yield batch
+            yield from parts
 
     def state(self) -> JsonObject:
         """See `BatchSource`."""
@@ -154,17 +152,22 @@ class PretrainingBatches(BatchSource):
             begun = self._pool or self._position
             self._phase, self._epoch, self._pool, self._position = number, self._epoch + bool(begun), 0, 0
 
-    def _batch(self) -> PretrainingBatch:
+    def _parts(self) -> list[PretrainingBatch]:
+        """The parts of this process of the next joint batch."""
         phase, plan = self.phases[self._phase], self._plan()
-        share = phase.batch_size * self.world_size
-        rows = np.arange(self._position * share, min((self._position + 1) * share, plan.num_rows))
-        rows = rows[self.rank :: self.world_size]
-        salt = _salt(self.seed, _TRAINING, self._step, self.rank)
-        return _make(plan, rows, (phase.batch_size, phase.length), salt)
+        size, salt = phase.batch_size, _salt(self.seed, _TRAINING, self._step, 0)
+        joint = np.arange(self._position * size, min((self._position + 1) * size, plan.num_rows))
+        shape = -(-size // self.share.all_parts), phase.length
+        out = []
+        for part in range(self.share.parts):
+            mine = self.share.rows(part)
+            numbers = np.arange(size)[mine, None] * phase.length + np.arange(phase.length)  # in the joint batch
+            out.append(_make(plan, joint[mine], shape, salt, numbers=np.resize(numbers, shape).ravel()))
+        return out
 
     def _batches(self) -> int:
-        """Batches of this pool, for each rank."""
-        return -(-self._plan().num_rows // (self.phases[self._phase].batch_size * self.world_size))
+        """Joint batches of this pool."""
+        return -(-self._plan().num_rows // self.phases[self._phase].batch_size)
 
     def _pools(self) -> list[instances.Stretches]:
         if self._dealt is None or self._dealt[0] != self._epoch:
@@ -252,14 +255,19 @@ def _salt(*numbers: int) -> int:
 
 
 def _make(
-    plan: _Plan, rows: np.ndarray, shape: tuple[int, int], salt: int, done: int | None = None
+    plan: _Plan,
+    rows: np.ndarray,
+    shape: tuple[int, int],
+    salt: int,
+    done: int = 0,
+    numbers: np.ndarray | None = None,
 ) -> PretrainingBatch:
     """The batch of these rows of a plan.
 
     Args:
         shape: B, at least the number of rows, and T.
-        done: number of sequences before this plan: masks depend on the number of the sequence; None: on the position
-            in the batch.
+        done: number of sequences before this plan.
+        numbers: (B*T,) int64: of each position, which masks depend on; None: masks depend on the number of the sequence.
     """
     layout, (B, T) = plan.layout, shape
     counts = plan.bounds[rows + 1] - plan.bounds[rows]
@@ -278,8 +286,7 @@ def _make(
     owner[everywhere] = np.repeat(np.arange(len(lengths)), lengths)
     types[ranges(firsts + 2 + part.first_length, lengths - 2 - part.first_length)] = 1
     ids, begins = _tokens(plan, part, firsts, B * T)
-    numbers = None
-    if done is not None:
+    if numbers is None:
         numbers = positions.copy()
         numbers[everywhere] += np.repeat((plan.numbers[chosen] + done) * T, lengths)
     hidden = hide(ids, owner, layout.vocab, layout.masking, salt=salt, numbers=numbers, begins=begins)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nlptools.batches.pairs import cut_batches
-from nlptools.batches.source import EpochSource
+from nlptools.batches.source import WHOLE, EpochSource, Share
 from nlptools.batches.windows import NO_TARGET
 from nlptools.corpora.token_file import Corpus
 from nlptools.text import byte_spelling
@@ -61,18 +61,17 @@ class SpelledTexts(EpochSource[SpelledBatch, SpellingPlan]):
         eos: int,
         unk: int | None,
         seed: int,
-        rank: int = 0,
-        world_size: int = 1,
+        share: Share = WHOLE,
     ) -> None:
         """
         Args:
             corpus: with the spellings of words outside the vocabulary.
             tokens: of the vocabulary, one for each id.
             length: most targets of a piece in each direction.
-            batch_size: pieces of that length; of shorter ones there are as many more.
+            batch_size: pieces of that length in a joint batch; of shorter ones there are as many more.
             eos, unk: the token of both boundaries, and the token of targets outside the vocabulary.
         """
-        super().__init__(seed, rank, world_size)
+        super().__init__(seed, share)
         assert corpus.spellings is not None
         self.corpus, self.length, self.batch_words = corpus, length, batch_size * (length + 1)
         self.eos, self.unk, self.vocab_size = eos, unk, len(tokens)
@@ -82,8 +81,7 @@ class SpelledTexts(EpochSource[SpelledBatch, SpellingPlan]):
         self.batches_per_epoch = float(self._length())
 
     def _length(self) -> int:
-        """Batches of this epoch for each rank."""
-        return -(-len(self.plan.turns) // self.world_size)
+        return len(self.plan.turns)
 
     def _make_plan(self, epoch: int) -> SpellingPlan:
         random = np.random.default_rng([self.seed, epoch])
@@ -102,14 +100,16 @@ class SpelledTexts(EpochSource[SpelledBatch, SpellingPlan]):
         bounds = cut_batches(last - first + 1, self.batch_words)
         return SpellingPlan(first, last, bounds, random.permutation(len(bounds) - 1))
 
-    def _batch(self, plan: SpellingPlan, position: int) -> SpelledBatch:
-        turn = position * self.world_size + self.rank
-        batch = plan.turns[min(turn, len(plan.turns) - 1)]
-        rows = slice(plan.bounds[batch], plan.bounds[batch + 1])
-        made = self._pieces(plan.first[rows], plan.last[rows])
-        if turn < len(plan.turns):
+    def _batch(self, plan: SpellingPlan, position: int, mine: slice) -> SpelledBatch:
+        batch = plan.turns[position]
+        rows = np.arange(plan.bounds[batch], plan.bounds[batch + 1])
+        chosen = rows[mine]
+        real = len(chosen) > 0  # else a piece is repeated without targets
+        chosen = chosen if real else rows[:1]
+        made = self._pieces(plan.first[chosen], plan.last[chosen])
+        if real:
             return made
-        nothing = np.full_like(made.following, NO_TARGET)  # ranks make the same number of steps
+        nothing = np.full_like(made.following, NO_TARGET)
         return SpelledBatch(made.spellings, made.places, made.lengths, nothing, nothing)
 
     def _pieces(self, first: np.ndarray, last: np.ndarray) -> SpelledBatch:

@@ -118,7 +118,7 @@ class WordBatch(FeatureBatch):
 class WordBatches(FeatureBatches):
     """See `FeatureBatches`; the batches are `WordBatch`es."""
 
-    def _batch(self, plan: list[np.ndarray], position: int) -> WordBatch:
-        batch = super()._batch(plan, position)
+    def _batch(self, plan: list[np.ndarray], position: int, mine: slice) -> WordBatch:
+        batch = super()._batch(plan, position, mine)
         words, letters, places, mask = word_input(self.features, batch.rows)
         return WordBatch(batch.rows, places, mask, batch.types, batch.targets, batch.weight, words, letters)

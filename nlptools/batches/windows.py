@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nlptools.batches.source import EpochSource
+from nlptools.batches.source import WHOLE, EpochSource, Share
 from nlptools.corpora.token_file import Corpus
 
 NO_TARGET = -1
@@ -33,12 +33,11 @@ class TextBatch:
 class ShuffledWindows(EpochSource[TextBatch, np.ndarray]):
     """Windows in random order, cut anew every epoch at a random offset; for models that see one window at a time."""
 
-    def __init__(
-        self, corpus: Corpus, length: int, batch_size: int, *, seed: int, rank: int = 0, world_size: int = 1
-    ) -> None:
-        super().__init__(seed, rank, world_size)
-        self.corpus, self.length, self.batch_size = corpus, length, batch_size
-        self.step = batch_size * world_size  # a position is a window
+    def __init__(self, corpus: Corpus, length: int, batch_size: int, *, seed: int, share: Share = WHOLE) -> None:
+        """`batch_size`: windows of a joint batch."""
+        super().__init__(seed, share)
+        self.corpus, self.length = corpus, length
+        self.step = batch_size  # a position is a window
         self.batches_per_epoch = len(self._starts(0)) / self.step
 
     def _length(self) -> int:
@@ -58,8 +57,8 @@ class ShuffledWindows(EpochSource[TextBatch, np.ndarray]):
         order = np.arange(starts.start, starts.stop, starts.step)
         return np.random.default_rng([self.seed, epoch, 1]).permutation(order)
 
-    def _batch(self, plan: np.ndarray, position: int) -> TextBatch:
-        starts = plan[position : position + self.step][self.rank :: self.world_size]
+    def _batch(self, plan: np.ndarray, position: int, mine: slice) -> TextBatch:
+        starts = plan[position : position + self.step][mine]
         T, last = self.length, len(self.corpus) - 1
         rows = [(max(0, int(start)), min(int(start) + T, last)) for start in starts]
         return TextBatch(*_windows(self.corpus.ids, rows or [(0, 0)], T))
@@ -85,14 +84,12 @@ class ContiguousStreams(EpochSource[TextBatch, np.ndarray]):
         batch_size: int,
         *,
         seed: int,
-        rank: int = 0,
-        world_size: int = 1,
+        share: Share = WHOLE,
         varied: bool = False,
     ) -> None:
-        super().__init__(seed, rank, world_size)
-        self.corpus, self.length, self.batch_size, self.varied = corpus, length, batch_size, varied
-        streams = batch_size * world_size
-        self._stream = -(-(len(corpus) - 1) // streams)  # targets per stream
+        super().__init__(seed, share)
+        self.corpus, self.length, self.streams, self.varied = corpus, length, batch_size, varied
+        self._stream = -(-(len(corpus) - 1) // batch_size)  # targets per stream
         self.batches_per_epoch = float(len(self._make_plan(0)) - 1)
 
     def _length(self) -> int:
@@ -109,13 +106,13 @@ class ContiguousStreams(EpochSource[TextBatch, np.ndarray]):
         starts = np.append(0, lengths.cumsum())
         return np.append(starts[starts < self._stream], self._stream)
 
-    def _batch(self, plan: np.ndarray, position: int) -> TextBatch:
+    def _batch(self, plan: np.ndarray, position: int, mine: slice) -> TextBatch:
         last = len(self.corpus) - 1
         first, end = plan[position : position + 2].tolist()
         # the last batch may be shorter than planned: as long as the others, if lengths do not vary
         T = end - first if self.varied else self.length
         self.rate = T / self.length
-        begins = [(self.rank * self.batch_size + row) * self._stream for row in range(self.batch_size)]
+        begins = [row * self._stream for row in range(self.streams)[mine]] or [last]
         ends = [min(begin + self._stream, last) for begin in begins]
         rows = [(begin + first, min(begin + first + T, stop)) for begin, stop in zip(begins, ends, strict=True)]
         begins_anew = np.random.default_rng([self.seed, self._epoch, position]).random() < _RESTARTS

@@ -22,6 +22,7 @@ memory.prepare()
 
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
+from safetensors.torch import load, save  # noqa: E402
 
 from nlptools import environment, messages  # noqa: E402
 from nlptools.compute import cluster, processor  # noqa: E402
@@ -184,6 +185,21 @@ class Backend:
             dist.broadcast_object_list(box, src=0)
         return box[0]
 
+    def gather(self, tensors: Mapping[str, torch.Tensor]) -> list[dict[str, torch.Tensor]]:
+        """The `tensors` of each process, on the CPU, in every process; in a single one they stay where they are."""
+        if self.world_size == 1:
+            return [dict(tensors)]
+        own = torch.frombuffer(
+            bytearray(save({k: v.contiguous().cpu() for k, v in tensors.items()})), dtype=torch.uint8
+        )
+        sizes = [int(size) for size in self.sum([float(len(own)) * (r == self.rank) for r in range(self.world_size)])]
+        padded = torch.zeros(max(sizes), dtype=torch.uint8, device=self.device)
+        padded[: len(own)] = own.to(self.device)
+        parts = [torch.empty_like(padded) for _ in sizes]
+        with self._communication():
+            dist.all_gather(parts, padded)
+        return [load(part[:size].cpu().numpy().tobytes()) for part, size in zip(parts, sizes, strict=True)]
+
     def barrier(self) -> None:
         """Wait for all processes."""
         if self.world_size > 1:
@@ -214,7 +230,8 @@ class Backend:
 
     def set_random_state(self, state: dict[str, torch.Tensor]) -> None:
         """Go back to a state that `random_state` gave."""
-        torch.set_rng_state(state["cpu"])
+        if "cpu" in state:
+            torch.set_rng_state(state["cpu"])
         if "cuda" in state and self.device.type == "cuda":
             torch.cuda.set_rng_state(state["cuda"], self.device)
 

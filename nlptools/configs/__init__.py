@@ -288,6 +288,15 @@ class Training(RunDirectory):
     weight_decay: float = option(0.1, "Weight decay of matrices.", low=0, metavar="X")
     beta2: float = option(0.95, "Second-moment decay of AdamW.", low=0, high=1, metavar="X")
     accumulate: int = option(1, "Batches per optimizer step.", low=1, metavar="N")
+    global_batch: int = option(
+        0,
+        "Sequences per optimizer step in all processes together: the data of a step then depend on the seed alone, whatever"
+        " the number of processes. --batch-size is the most that a process computes with at a time. 0: --batch-size times"
+        " --accumulate in each process.",
+        low=0,
+        metavar="N",
+        excludes=("accumulate",),
+    )
     clip: float = option(1.0, "Maximum norm of the gradient; 0: no clipping.", low=0, metavar="X")
     save_every: str = option(
         "10m", "Checkpoint interval: steps, time (10m), epochs (1e), never.", check=interval, free=True

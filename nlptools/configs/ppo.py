@@ -170,6 +170,7 @@ class PPOTraining(Training):
     """Training options"""
 
     batch_size: int = option(32, "Samples per step.", low=1, metavar="N")
+    global_batch: ClassVar[int] = 0  # type: ignore[misc]  # --batch-size counts the samples of all processes
     reward_timeout: str | None = option(
         None,
         "Time limit of a reward command per rollout. A slower command ends the run with a checkpoint and status 65.",

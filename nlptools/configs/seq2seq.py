@@ -87,6 +87,15 @@ class PairTraining(Training):
         needs={"0": ("batch_size",)},
     )
     batch_size: int = option(0, "Maximum pairs per step and process; 0: no limit.", low=0, metavar="N")
+    global_batch: int = redefined(
+        Training,
+        "global_batch",
+        0,
+        "Maximum tokens per optimizer step in all processes together (pairs, with --batch-tokens 0): the data of a step then"
+        " depend on the seed alone, whatever the number of processes. --batch-tokens is about the most that a process"
+        " computes with at a time. 0: --batch-tokens times --accumulate in each process.",
+        excludes=("accumulate", "batch_size and batch_tokens"),
+    )
     warmup: float = redefined(Training, "warmup", 1000.0)
     schedule: str = redefined(Training, "schedule", "inverse-sqrt")
     weight_decay: float = redefined(Training, "weight_decay", 0.0)

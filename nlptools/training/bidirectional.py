@@ -83,16 +83,16 @@ class BidirectionalTask(LanguageModelTask):
 
     def source(self, data: Spooled[Corpus], model: Any, backend: Backend) -> SpelledTexts:
         assert self.tokenizer.vocab is not None
+        size, share = self._joint(backend)
         return SpelledTexts(
             data.train,
             self.tokenizer.vocab.tokens,
             self.options.context,
-            self.run.batch_size,
+            size,
             eos=self.eos,
             unk=self.tokenizer.vocab.unk,
             seed=self.seed,
-            rank=backend.rank,
-            world_size=backend.world_size,
+            share=share,
         )
 
     def evaluate(self, data: Spooled[Corpus], backend: Backend) -> Evaluate | None:

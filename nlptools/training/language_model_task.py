@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from nlptools import bundle, messages
+from nlptools.batches.source import Share
 from nlptools.batches.windows import ContiguousStreams, ShuffledWindows
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training
@@ -72,13 +73,17 @@ class LanguageModelTask(SpooledTask[Corpus]):
         return CausalLM(model, frozen)
 
     def source(self, data: Spooled[Corpus], model: Any, backend: Backend) -> Any:
-        where: dict[str, Any] = {"seed": self.seed, "rank": backend.rank, "world_size": backend.world_size}
-        length, rows = self.options.context, self.run.batch_size
+        length, (rows, share) = self.options.context, self._joint(backend)
+        where: dict[str, Any] = {"seed": self.seed, "share": share}
         # documents that are scored one by one start from a new state, so training must see new states
         one_stream = self.options.carry or self.options.document == "file"
         if one_stream and registry.model_class(self.options.arch).streams:
             return ContiguousStreams(data.train, length, rows, **where, varied=self.options.varies_context)
         return ShuffledWindows(data.train, length, rows, **where)
+
+    def _joint(self, backend: Backend) -> tuple[int, Share]:
+        """The size of joint batches, and the share of this process."""
+        return Share.of(self.run.batch_size, self.run.global_batch, backend.rank, backend.world_size)
 
     def evaluate(self, data: Spooled[Corpus], backend: Backend) -> Evaluate | None:
         """Measures the validation text as `score --per total` does, with or without --carry."""

@@ -7,11 +7,11 @@ processes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from torch import nn
+from torch import Tensor, nn
 
 from nlptools.configs import Training
 from nlptools.training.engine import optimizers
@@ -51,6 +51,10 @@ class Objective(nn.Module, ABC):
     def continues(self, batch: Any) -> bool:
         """Whether `forward` takes the state after the batch before this one; by default never."""
         return False
+
+    def state(self, carried: Sequence[Tensor]) -> Any:
+        """The state of the model that `forward` has given as these tensors, a `contract.LanguageState`, if there is any."""
+        raise TypeError(f"{type(self).__name__} carries no state")
 
     def facts(self, batch: Any) -> Mapping[str, float]:
         """Numbers of a batch for the log; by default none."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -57,6 +58,10 @@ class CausalLM(Objective):
             penalty, self.model.penalty = self.model.penalty, None
             loss = loss + penalty * (targets >= 0).sum()
         return {"loss": loss, **{f"{CARRIED}{i}": tensor for i, tensor in after}}
+
+    def state(self, carried: Sequence[Tensor]) -> Any:
+        """See `Objective`."""
+        return type(self.model.start(1, 0))(*carried)
 
     def optimizer(self, run: Training, weights: Weights) -> Optimizer:
         """See `Objective.optimizer`; frozen embeddings do not change."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from nlptools import bundle, messages
 from nlptools.batches.pairs import PairBatches
+from nlptools.batches.source import Share
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.generation import Generate
@@ -138,16 +139,22 @@ class _EncoderDecoder(SpooledTask[ParallelCorpus]):
         return Seq2Seq(model, self.options.label_smoothing, self.options.r_drop)
 
     def source(self, data: Spooled[ParallelCorpus], model: EncoderDecoder, backend: Backend) -> PairBatches:
+        run, world_size = self.run, backend.world_size
+        if run.batch_tokens:
+            tokens, share = Share.of(run.batch_tokens, run.global_batch, backend.rank, world_size)
+            most = run.batch_size * world_size
+        else:
+            tokens = 0
+            most, share = Share.of(run.batch_size, run.global_batch, backend.rank, world_size)
         return PairBatches(
             data.train,
-            batch_tokens=self.run.batch_tokens,
-            batch_size=self.run.batch_size,
+            batch_tokens=tokens,
+            batch_size=most,
             seed=self.seed,
             pad=self.config.pad,
             eos=self.config.eos,
             start=self.config.pad,
-            rank=backend.rank,
-            world_size=backend.world_size,
+            share=share,
         )
 
     def evaluate(self, data: Spooled[ParallelCorpus], backend: Backend) -> Evaluate | None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from nlptools.batches import features
 from nlptools.batches.encoder_rows import EncoderRows, Marks, marks_of_gpt
 from nlptools.batches.features import WEIGHT, Encoding, FeatureBatches, Features
+from nlptools.batches.source import Share
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.vocab import Vocab
 
@@ -90,7 +91,7 @@ def test_each_example_once_per_epoch(lengths: list[int], batch_size: int, world_
     for _ in range(2):
         seen: list[int] = []
         for rank in range(world_size):
-            source = FeatureBatches(made, batch_size, seed=seed, pad=0, rank=rank, world_size=world_size)
+            source = FeatureBatches(made, batch_size, seed=seed, pad=0, share=Share(rank, world_size))
             for batch in islice(iter(source), source.steps):
                 if batch.weight:
                     assert len(batch.rows) == batch.weight <= batch_size

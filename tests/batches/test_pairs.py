@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from nlptools.batches import pairs as pair_batches
 from nlptools.batches.pairs import NO_TARGET, PairBatch, PairBatches, cut_batches
+from nlptools.batches.source import Share
 from nlptools.corpora.parallel import ParallelCorpus, spool
 from nlptools.corpora.sentence_pairs import read_parallel
 from nlptools.errors import UsageError
@@ -107,8 +108,7 @@ def test_each_pair_once_per_epoch_within_the_limits(
             batch_tokens=tokens,
             batch_size=rows,
             seed=seed,
-            rank=rank,
-            world_size=world_size,
+            share=Share(rank, world_size),
             **MARKS,
         )
         batches = epoch_of(source)
@@ -176,7 +176,7 @@ def test_pools_of_a_large_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("world_size", [1, 2])
 def test_a_source_goes_on_where_it_stood(world_size: int) -> None:
     def make() -> PairBatches:
-        return PairBatches(some(60), batch_tokens=60, seed=4, rank=world_size - 1, world_size=world_size, **MARKS)
+        return PairBatches(some(60), batch_tokens=60, seed=4, share=Share(world_size - 1, world_size), **MARKS)
 
     source = make()
     batches, states, epochs = [], [], []

@@ -21,6 +21,7 @@ from nlptools.batches.pretraining import (
     in_order_batches,
     phases,
 )
+from nlptools.batches.source import Share
 from nlptools.corpora.documents import Documents, spool
 from nlptools.errors import UsageError
 from nlptools.files import streams
@@ -300,16 +301,16 @@ def test_a_sentence_begins_a_word_whatever_its_first_piece() -> None:
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 60), st.integers(0, 100), st.booleans(), st.integers(1, 2))
 def test_going_on_is_as_never_stopped(stop: int, seed: int, next_sentence: bool, world_size: int) -> None:
-    def source(**more: int) -> PretrainingBatches:
+    def source() -> PretrainingBatches:
         layout = Layout(VOCAB, next_sentence=next_sentence, pool_tokens=300)
         steps = (Phase(16, 3, 25), Phase(32, 2))
-        return PretrainingBatches(documents, layout, steps, seed=seed, world_size=world_size, **more)
+        return PretrainingBatches(documents, layout, steps, seed=seed, share=Share(world_size - 1, world_size))
 
     documents = many(seed, 20)
-    whole = source(rank=world_size - 1)
+    whole = source()
     list(islice(whole, stop))
     state, epoch = whole.state(), whole.epoch
-    later = source(rank=world_size - 1)
+    later = source()
     later.restore(dict(state))
     assert later.state() == state
     assert later.epoch == epoch
@@ -349,10 +350,10 @@ def test_ranks_share_an_epoch() -> None:
 
     def sequences(rank: int, world_size: int, batch_size: int) -> list[list[tuple[int, ...]]]:
         phase = Phase(32, batch_size)
-        source = PretrainingBatches(documents, layout, [phase], seed=1, rank=rank, world_size=world_size)
+        source = PretrainingBatches(documents, layout, [phase], seed=1, share=Share(rank, world_size))
         return [[(*found.first, -1, *found.second) for found in read(batch, 32)] for batch in epoch_of(source)]
 
-    alone, ranks = sequences(0, 1, 4), [sequences(rank, 2, 2) for rank in range(2)]
+    alone, ranks = sequences(0, 1, 4), [sequences(rank, 2, 4) for rank in range(2)]
     assert len(ranks[0]) == len(ranks[1]) == len(alone)
     for together, one, other in zip(alone, *ranks):
         assert sorted(together) == sorted(one + other)
@@ -361,11 +362,11 @@ def test_ranks_share_an_epoch() -> None:
 def test_masks_of_ranks_and_steps_differ() -> None:
     documents = texts([400], [400])
     layout = Layout(VOCAB, Masking(0.3), next_sentence=False, short=0.0)
-    phase = [Phase(402, 1)]
+    phase = [Phase(402, 2)]
     masks = {
         tuple(batch.masked.tolist())
         for rank in range(2)
-        for batch in islice(PretrainingBatches(documents, layout, phase, seed=1, rank=rank, world_size=2), 3)
+        for batch in islice(PretrainingBatches(documents, layout, phase, seed=1, share=Share(rank, 2)), 3)
     }
     assert len(masks) == 6
 

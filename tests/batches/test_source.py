@@ -7,14 +7,14 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from nlptools.batches.source import EpochSource
+from nlptools.batches.source import WHOLE, EpochSource, Share
 
 
 class Shuffled(EpochSource[list[int], np.ndarray]):
     """Numbers in random order, some at a time."""
 
-    def __init__(self, count: int, step: int) -> None:
-        super().__init__(seed=1)
+    def __init__(self, count: int, step: int, share: Share = WHOLE) -> None:
+        super().__init__(seed=1, share=share)
         self.count, self.step, self.plans = count, step, 0
 
     def _length(self) -> int:
@@ -24,8 +24,8 @@ class Shuffled(EpochSource[list[int], np.ndarray]):
         self.plans += 1
         return np.random.default_rng([self.seed, epoch]).permutation(self.count)
 
-    def _batch(self, plan: np.ndarray, position: int) -> list[int]:
-        return plan[position : position + self.step].tolist()
+    def _batch(self, plan: np.ndarray, position: int, mine: slice) -> list[int]:
+        return plan[position : position + self.step][mine].tolist()
 
 
 @pytest.mark.parametrize("step", [1, 3, 20])
@@ -47,6 +47,22 @@ def test_a_restored_source_continues_exactly() -> None:
         again.restore(source.state())
         assert again.epoch == source.epoch
         assert list(islice(iter(again), 12 - done)) == whole[done:]
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+@pytest.mark.parametrize("world_size", [1, 2, 3, 4])
+def test_the_rows_of_a_batch_do_not_depend_on_processes_and_parts(world_size: int, size: int) -> None:
+    whole = [set(batch) for batch in islice(iter(Shuffled(20, 7)), 8)]
+    shares = [Share.of(size, 7, rank, world_size) for rank in range(world_size)]
+    assert {joint for joint, _ in shares} == {7}
+    parts = shares[0][1].parts
+    found = [set[int]() for _ in whole]
+    for _, share in shares:
+        for number, batch in enumerate(islice(iter(Shuffled(20, 7, share)), 8 * parts)):
+            assert len(batch) <= size and not found[number // parts] & set(batch)
+            found[number // parts] |= set(batch)
+    assert found == whole
+    assert Share.of(size, 0, 0, world_size) == (size * world_size, Share(0, world_size))
 
 
 def test_a_source_without_batches_cannot_be_made() -> None:

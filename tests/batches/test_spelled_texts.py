@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nlptools.batches.source import Share
 from nlptools.batches.spelled_texts import SpelledBatch, SpelledTexts
 from nlptools.corpora.token_file import Corpus, TextCounts
 from nlptools.text.byte_spelling import boundaries, spell
@@ -71,7 +72,7 @@ def test_long_texts_are_cut_elsewhere_in_each_epoch_and_batches_hold_similar_len
 
 def test_ranks_share_the_batches_and_make_equally_many_steps() -> None:
     whole = sum(b.num_targets for b in epoch(source()))
-    parts = [epoch(source(rank=rank, world_size=2)) for rank in (0, 1)]
+    parts = [epoch(source(share=Share(rank, 2))) for rank in (0, 1)]
     assert len(parts[0]) == len(parts[1])
     assert sum(b.num_targets for part in parts for b in part) == whole
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nlptools.batches.source import Share
 from nlptools.batches.windows import NO_TARGET, ContiguousStreams, TextBatch
 from nlptools.corpora.token_file import Corpus, TextCounts
 
@@ -54,7 +55,7 @@ def test_epochs_differ_and_ranks_have_the_same_lengths() -> None:
     source = streams()
     first, second = ([b.ids.shape[1] for b in epoch(source)] for _ in range(2))
     assert first != second
-    sides = [epoch(streams(rank=rank, world_size=2)) for rank in (0, 1)]
+    sides = [epoch(streams(share=Share(rank, 2))) for rank in (0, 1)]
     assert [b.ids.shape for b in sides[0]] == [b.ids.shape for b in sides[1]]
     assert [b.continues for b in sides[0]] == [b.continues for b in sides[1]]
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from nlptools import errors
+from nlptools.batches.source import Share
 from nlptools.batches.windows import ContiguousStreams, ShuffledWindows
 from nlptools.corpora import token_file
 from nlptools.corpora.token_file import Corpus, TextCounts
@@ -32,7 +33,7 @@ def test_each_token_is_a_target_once_per_epoch(kind: type, length: int, world_si
     for epoch in range(2):
         seen: Counter[int] = Counter()
         for rank in range(world_size):
-            source = kind(data, 8, 3, seed=4, rank=rank, world_size=world_size)
+            source = kind(data, 8, 3, seed=4, share=Share(rank, world_size))
             for batch in source:
                 if source.epoch >= epoch and (source._epoch == epoch):
                     real = batch.targets[batch.targets >= 0]

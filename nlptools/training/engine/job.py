@@ -173,7 +173,9 @@ class _Steps(Generic[D, M]):
 
     def settings(self) -> RunSettings:
         chosen = RunSettings.of(self.run, self.compute)
-        values = {**self.task.settings(), **chosen.values, "processes": self.backend.world_size}
+        values = {**self.task.settings(), **chosen.values}
+        if not self.run.global_batch:  # else the run is the same in any number of processes
+            values["processes"] = self.backend.world_size
         return replace(chosen, values=values)
 
     def read(self, place: Path, held_out: bool = True) -> D:

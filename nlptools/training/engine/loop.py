@@ -16,7 +16,7 @@ from nlptools.batches.source import BatchSource
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training
 from nlptools.configs.units import duration, interval
-from nlptools.errors import Diverged, NlptoolsError
+from nlptools.errors import Diverged, NlptoolsError, Stopped
 from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.training.engine.averaging import Average, mean_weights
 from nlptools.training.engine.checkpoint import Checkpoints
@@ -132,6 +132,8 @@ class _Loop:
             return self.state.step()
         except Interrupted:
             return None
+        except Stopped:  # in the middle of the step: the last checkpoint is whole
+            raise
         except NlptoolsError:
             self.state.save()
             raise

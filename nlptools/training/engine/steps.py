@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from nlptools import messages
@@ -50,7 +51,8 @@ class Fit:
         self.forward = backend.compiled(objective) if run.compile else objective
         self.batches: Iterator[Any] = iter(source)
         self.total = total_steps(source, run)
-        self.carried: tuple[Tensor, ...] = ()  # the state after the last batch, see `Objective.continues`
+        # the state after the last batch of each part, see `Objective.continues`
+        self.carried: list[tuple[Tensor, ...]] = [()] * source.share.parts
         self.facts: Mapping[str, float] = {}  # of the last batch
         self.measured: dict[str, float] = {}  # sums of measures since the last report
         self.targets = 0.0  # and targets
@@ -96,7 +98,7 @@ class Fit:
         try:
             for _ in range(self.run.accumulate):
                 self.source.collect(self.objective.model)
-                batches.append(next(self.batches))
+                batches += [next(self.batches) for _ in range(self.source.share.parts)]
         except (Interrupted, NlptoolsError):
             if before is not None:
                 self.source.restore(before)
@@ -106,10 +108,11 @@ class Fit:
     def _accumulate(self, batches: list[Any], counts: Mapping[str, float]) -> dict[str, float]:
         """Add up the gradients of the batches. Returns the sums of their losses and measures over all processes."""
         total = dict.fromkeys(counts, 0.0)
-        for batch in batches:
-            carried = self.carried if self.objective.continues(batch) else ()
+        for number, batch in enumerate(batches):
+            part = number % len(self.carried)
+            carried = self.carried[part] if self.objective.continues(batch) else ()
             outputs = self.forward(*map(self.backend.put, self.objective.arrays(batch)), *carried)
-            self.carried = tuple(value for name, value in outputs.items() if name.startswith(CARRIED))
+            self.carried[part] = tuple(value for name, value in outputs.items() if name.startswith(CARRIED))
             loss = sum(outputs[name] / max(1.0, count) for name, count in counts.items())
             loss.backward()
             self.weights.collect()
@@ -134,8 +137,7 @@ class Fit:
         """Write a checkpoint; all processes call this, and the main one writes."""
         if self.checkpoints is None:
             return
-        state = {f"random.{k}": v for k, v in self.backend.random_state().items()}
-        state.update({f"{CARRIED}{i}": tensor for i, tensor in enumerate(self.carried)})
+        state = self._memory()
         record = {"progress": vars(self.progress), "source": self.source.state(), "updates": self.optimizer.steps}
         with self.averages():
             state.update(self.weights.gathered(self.optimizer.state()))
@@ -156,20 +158,54 @@ class Fit:
         if self.optimizer.swap():
             self.weights.publish()
 
+    def _memory(self) -> Tensors:
+        """The random states of all processes, and the model's state after the last batch, for all rows of joint batches."""
+        share, own = self.source.share, {f"random.{k}": v for k, v in self.backend.random_state().items()}
+        for part, carried in enumerate(self.carried):
+            own.update({f"{CARRIED}{part}.{i}": tensor for i, tensor in enumerate(carried)})
+        every = self.backend.gather(own)
+        state = {}
+        for rank, other in enumerate(every):
+            drawn = {name: tensor for name, tensor in other.items() if name.startswith("random.")}
+            state.update({f"{name}.{rank}" if rank else name: tensor for name, tensor in drawn.items()})
+        count = len(self.carried[0])
+        parts = [
+            [every[rank][f"{CARRIED}{part}.{i}"] for i in range(count)]
+            for part in range(share.parts)
+            for rank in range(share.world_size)
+        ]
+        joint = parts[0]
+        if count and len(parts) > 1:  # row i is in part i modulo their number; parts without rows come last
+            first, *others = map(self.objective.state, parts[: self.source.streams])
+            order = [row for part in range(len(parts)) for row in range(part, self.source.streams, len(parts))]
+            joint = first.join(others).select(torch.tensor(order).argsort())
+        return state | {f"{CARRIED}{i}": tensor for i, tensor in enumerate(joint)}
+
     def restore(self, weights: Tensors, state: Tensors, record: JsonObject) -> None:
-        """Load a checkpoint, in every process; those with rank > 0 get a new random state, derived from the checkpoint."""
+        """Load a checkpoint, in every process. A process that was not there when it was saved gets a new random state."""
         self.weights.load(weights)
         self.optimizer.restore(self.weights.scattered(state), whole(record, "updates", CHECKPOINT))
         self._swap()
-        self.backend.set_random_state({k[7:]: v for k, v in state.items() if k.startswith("random.")})
-        if self.backend.rank > 0:
+        suffix = f".{self.backend.rank}" if self.backend.rank else ""
+        own = {kind: f"random.{kind}{suffix}" for kind in self.backend.random_state()}
+        if not set(own.values()) <= state.keys():
             self.backend.seed(self.run_seed(record))
+        self.backend.set_random_state({kind: state[name] for kind, name in own.items() if name in state})
         count = sum(name.startswith(CARRIED) for name in state)
-        self.carried = tuple(state[f"{CARRIED}{i}"].to(self.backend.device) for i in range(count))
+        joint = tuple(state[f"{CARRIED}{i}"].to(self.backend.device) for i in range(count))
+        self.carried = [self._rows_of(joint, part) for part in range(self.source.share.parts)]
         self.source.restore(child(record, "source", CHECKPOINT))
         self.progress = built(RunProgress, child(record, "progress", CHECKPOINT), CHECKPOINT)
         self._find_best()
         self.batches = iter(self.source)
+
+    def _rows_of(self, joint: tuple[Tensor, ...], part: int) -> tuple[Tensor, ...]:
+        """The state of the model for the rows of a part of this process."""
+        share = self.source.share
+        if not joint or share.all_parts == 1:
+            return joint
+        rows = range(self.source.streams)[share.rows(part)] or [0]
+        return tuple(self.objective.state(joint).select(torch.tensor(rows, device=self.backend.device)))
 
     def _find_best(self) -> None:
         """Forget the best validation if its checkpoint has been removed."""
@@ -182,7 +218,7 @@ class Fit:
         progress.best, progress.best_step, progress.best_valid = None, 0, {}
 
     def run_seed(self, record: JsonObject) -> int:
-        """The seed of the other processes (dropout): their random states are not in the checkpoint."""
+        """The seed of a process (dropout) whose random state is not in the checkpoint."""
         return whole(child(record, "progress", CHECKPOINT), "step", CHECKPOINT) * 7919
 
     def _counts(self, batches: list[Any]) -> dict[str, float]:

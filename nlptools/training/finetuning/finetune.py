@@ -16,7 +16,7 @@ import numpy as np
 
 from nlptools import messages
 from nlptools.batches.features import Features
-from nlptools.batches.source import BatchSource
+from nlptools.batches.source import BatchSource, Share
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.combinations import check_combinations
@@ -241,7 +241,8 @@ class _Finetuning:
 
     def source(self, data: _Examples, model: TaskModel, backend: Backend) -> BatchSource:
         size = self.run.batch_size or min(1024, max(32, len(data.train) // 32))
-        return self.reader.source(data.train, size, self.seed, backend)
+        joint, share = Share.of(size, self.run.global_batch, backend.rank, backend.world_size)
+        return self.reader.source(data.train, joint, self.seed, share, backend)
 
     def evaluate(self, data: _Examples, backend: Backend) -> Evaluate | None:
         """The measures of the task on the held-out examples, computed by the main process."""

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from nlptools import bundle, messages
 from nlptools.batches.features import Encoding, FeatureBatches, Features
+from nlptools.batches.source import Share
 from nlptools.compute.backend import Backend
 from nlptools.configs.finetuning import Finetune
 from nlptools.configs.layers import Layers, layers, read_mix
@@ -107,11 +108,10 @@ class Pretrained:
             return LossWithLanguage(model, task, options.lm_weight, factors)
         return task_loss(model, task, layers(options.layers), factors)
 
-    def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> FeatureBatches:
+    def source(self, features: Features, batch_size: int, seed: int, share: Share, backend: Backend) -> FeatureBatches:
         held: Any = self.base.model
         pad = self.base.eos if held.causal else int(held.config.pad)
-        where = {"rank": backend.rank, "world_size": backend.world_size}
-        return FeatureBatches(features, batch_size, seed=seed, pad=pad, **where)
+        return FeatureBatches(features, batch_size, seed=seed, pad=pad, share=share)
 
     def logits(
         self, model: TaskModel, task: Task, features: Features, backend: Backend, stop: Callable[[], bool] | None

@@ -13,7 +13,7 @@ import numpy as np
 from torch import Tensor
 
 from nlptools.batches.features import Encoding, Features
-from nlptools.batches.source import BatchSource
+from nlptools.batches.source import BatchSource, Share
 from nlptools.batches.spelled_words import WordEncoding
 from nlptools.batches.text_rows import TextEncoding
 from nlptools.batches.weighted_tokens import NumberEncoding
@@ -59,8 +59,8 @@ class Reader(Protocol):
     def objective(self, model: TaskModel, task: Task) -> TaskLoss:
         """The loss to minimize."""
 
-    def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> BatchSource:
-        """The training batches of this process, each a `TaskBatch`."""
+    def source(self, features: Features, batch_size: int, seed: int, share: Share, backend: Backend) -> BatchSource:
+        """The training batches of this process, each a `TaskBatch`; `batch_size`: examples of a joint batch."""
 
     def logits(
         self, model: TaskModel, task: Task, features: Features, backend: Backend, stop: Callable[[], bool] | None

@@ -16,7 +16,7 @@ import torch
 from nlptools import messages
 from nlptools.batches.bags import BagBatches
 from nlptools.batches.features import FeatureBatches, Features
-from nlptools.batches.source import BatchSource
+from nlptools.batches.source import BatchSource, Share
 from nlptools.batches.text_rows import Cut, TextEncoding, TextNGrams
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training
@@ -145,10 +145,10 @@ class TextNetwork(WordNetwork[TextClassifier]):
             raise UsageError(f"--optimizer {run.optimizer} cannot train a bag of words, which AdaGrad trains")
         return RowAdaGrad(weights.parameters, model.token_embedding.weight, model.rows)
 
-    def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> BatchSource:
+    def source(self, features: Features, batch_size: int, seed: int, share: Share, backend: Backend) -> BatchSource:
         if self.kind == "bag":
-            return BagBatches(features, batch_size, texts=self._texts, seed=seed)
-        return FeatureBatches(features, batch_size, seed=seed, pad=classifiers.PAD)
+            return BagBatches(features, batch_size, texts=self._texts, seed=seed, share=share)
+        return FeatureBatches(features, batch_size, seed=seed, pad=classifiers.PAD, share=share)
 
     def row_logits(self, model: TextClassifier, features: Features, backend: Backend) -> RowLogits:
         return classifiers.row_logits(model, features, backend)

@@ -15,7 +15,7 @@ import torch
 
 from nlptools import messages
 from nlptools.batches.features import Features
-from nlptools.batches.source import BatchSource
+from nlptools.batches.source import BatchSource, Share
 from nlptools.batches.spelled_words import MAX_LENGTH, WordBatches, WordEncoding
 from nlptools.compute.backend import Backend
 from nlptools.configs.tasks.words import Scratch
@@ -100,8 +100,8 @@ class TagNetwork(WordNetwork[WordTagger]):
         assert self._learned is not None
         begin_words(model, self._learned.vocab, self.options)
 
-    def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> BatchSource:
-        return WordBatches(features, batch_size, seed=seed, pad=0)
+    def source(self, features: Features, batch_size: int, seed: int, share: Share, backend: Backend) -> BatchSource:
+        return WordBatches(features, batch_size, seed=seed, pad=0, share=share)
 
     def row_logits(self, model: WordTagger, features: Features, backend: Backend) -> RowLogits:
         return taggers.row_logits(model, features, backend)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from nlptools import messages
 from nlptools.batches.features import Encoding, FeatureBatch, FeatureBatches, Features
+from nlptools.batches.source import Share
 from nlptools.compute.backend import Backend
 from nlptools.configs.layers import layers, read_mix
 from nlptools.errors import BundleError, UsageError, display
@@ -139,7 +140,7 @@ class FeatureNetwork(WordNetwork[WordReader]):
     def row_logits(self, model: WordReader, features: Features, backend: Backend) -> RowLogits:
         return readers.row_logits(model, features, backend)
 
-    def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> ReaderBatches:
+    def source(self, features: Features, batch_size: int, seed: int, share: Share, backend: Backend) -> ReaderBatches:
         model, known = self._model, None
         assert model is not None
         cut = 0 if model.elmo is None else count_cut(model.lexicon.words)
@@ -155,7 +156,7 @@ class FeatureNetwork(WordNetwork[WordReader]):
                 messages.note(
                     "ELMo: the features of the training examples are larger than 1 GiB, computed in each epoch"
                 )
-        return ReaderBatches(features, batch_size, seed=seed, pad=PAD, known=known)
+        return ReaderBatches(features, batch_size, seed=seed, pad=PAD, share=share, known=known)
 
 
 @dataclass(frozen=True)
@@ -173,12 +174,14 @@ class ReaderBatch(FeatureBatch):
 class ReaderBatches(FeatureBatches):
     """See `FeatureBatches`; the batches are `ReaderBatch`es."""
 
-    def __init__(self, features: Features, batch_size: int, *, seed: int, pad: int, known: np.ndarray | None) -> None:
-        super().__init__(features, batch_size, seed=seed, pad=pad)
+    def __init__(
+        self, features: Features, batch_size: int, *, seed: int, pad: int, share: Share, known: np.ndarray | None
+    ) -> None:
+        super().__init__(features, batch_size, seed=seed, pad=pad, share=share)
         self.known = known
 
-    def _batch(self, plan: list[np.ndarray], position: int) -> ReaderBatch:
-        batch = super()._batch(plan, position)
+    def _batch(self, plan: list[np.ndarray], position: int, mine: slice) -> ReaderBatch:
+        batch = super()._batch(plan, position, mine)
         known = np.zeros(0, np.float32)
         if self.known is not None:
             known = readers.padded_features(self.known, self.features, batch.rows, batch.mask)

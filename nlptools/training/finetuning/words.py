@@ -19,7 +19,7 @@ from torch import Tensor
 
 from nlptools import bundle
 from nlptools.batches.features import Features
-from nlptools.batches.source import BatchSource
+from nlptools.batches.source import BatchSource, Share
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training
 from nlptools.configs.finetuning import Finetune
@@ -100,7 +100,7 @@ class WordNetwork(ABC, Generic[M]):
         return optimizers.of_options(weights, run)
 
     @abstractmethod
-    def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> BatchSource:
+    def source(self, features: Features, batch_size: int, seed: int, share: Share, backend: Backend) -> BatchSource:
         """The training batches."""
 
     @abstractmethod
@@ -144,8 +144,8 @@ class Words:
             in_16_bits=False,
         )
 
-    def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> BatchSource:
-        return self.network.source(features, batch_size, seed, backend)
+    def source(self, features: Features, batch_size: int, seed: int, share: Share, backend: Backend) -> BatchSource:
+        return self.network.source(features, batch_size, seed, share, backend)
 
     def logits(
         self, model: TaskModel, task: Task, features: Features, backend: Backend, stop: Callable[[], bool] | None

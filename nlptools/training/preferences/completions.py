@@ -13,6 +13,7 @@ import numpy as np
 from nlptools import messages
 from nlptools.batches.completions import NEXT, ChatSegment, PackedBatches
 from nlptools.batches.features import Features
+from nlptools.batches.source import Share
 from nlptools.batches.windows import NO_TARGET
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Training
@@ -91,8 +92,8 @@ class CompletionTask(SpooledTask[Completions]):
 
     def source(self, data: Spooled[Completions], model: LanguageModel, backend: Backend) -> PackedBatches:
         """Batches of sequences that are packed into rows."""
-        where = {"seed": self.seed, "rank": backend.rank, "world_size": backend.world_size}
-        return PackedBatches(data.train.features, self.run.batch_size, **where)
+        size, share = Share.of(self.run.batch_size, self.run.global_batch, backend.rank, backend.world_size)
+        return PackedBatches(data.train.features, size, seed=self.seed, share=share)
 
     def evaluate(self, data: Spooled[Completions], backend: Backend) -> Evaluate | None:
         """The validation of a model; None without held-out examples."""

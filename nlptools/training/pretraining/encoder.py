@@ -15,6 +15,7 @@ from nlptools.batches import masking
 from nlptools.batches.masking import Masking, MaskingVocabulary
 from nlptools.batches.pretraining import Layout, Phase, PretrainingBatches, in_order_batches, phases
 from nlptools.batches.sentence_groups import check
+from nlptools.batches.source import Share
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.pretraining import Pretraining, TrainBert, long_phase
@@ -122,17 +123,19 @@ class _Pretraining(SpooledTask[Documents]):
         return Replaced(model) if isinstance(model, Electra) else Masked(model)
 
     def source(self, data: Spooled[Documents], model: BertWithHeads | Electra, backend: Backend) -> PretrainingBatches:
-        where = {"seed": self.seed, "rank": backend.rank, "world_size": backend.world_size}
-        short = PretrainingBatches(data.train, self._layout(), self._phases([(self.options.max_length, 1.0)]), **where)
+        size, share = Share.of(self.run.batch_size, self.run.global_batch, backend.rank, backend.world_size)
+        one = self._phases(size, [(self.options.max_length, 1.0)])
+        short = PretrainingBatches(data.train, self._layout(), one, seed=self.seed, share=share)
         if self.options.long_phase is None:
             return short
-        length, share = long_phase(self.options.long_phase)
+        length, part = long_phase(self.options.long_phase)
         batches = total_steps(short, self.run) * self.run.accumulate
-        two = self._phases([(self.options.max_length, 1 - share), (length, share)], batches)
-        return PretrainingBatches(data.train, self._layout(), two, **where)
+        two = self._phases(size, [(self.options.max_length, 1 - part), (length, part)], batches)
+        return PretrainingBatches(data.train, self._layout(), two, seed=self.seed, share=share)
 
-    def _phases(self, shares: list[tuple[int, float]], batches: int = 0) -> tuple[Phase, ...]:
-        return phases(shares, batches, self.run.batch_size * self.options.max_length)
+    def _phases(self, size: int, shares: list[tuple[int, float]], batches: int = 0) -> tuple[Phase, ...]:
+        """Phases of batches with `size` rows of the first length, or as many tokens."""
+        return phases(shares, batches, size * self.options.max_length)
 
     def _layout(self) -> Layout:
         options = self.options
@@ -149,7 +152,7 @@ class _Pretraining(SpooledTask[Documents]):
         if data.valid is None:
             return None
         where = {"rank": backend.rank, "world_size": backend.world_size}
-        (phase,) = self._phases([(self.options.max_length, 1.0)])
+        (phase,) = self._phases(self.run.batch_size, [(self.options.max_length, 1.0)])
         batches = partial(in_order_batches, data.valid, self._layout(), phase, **where)
         return partial(measure, batches, backend)
 

@@ -165,11 +165,11 @@ class Stopping(ShuffledWindows):
 
     stop_at, taken = 0, 0
 
-    def _batch(self, plan: np.ndarray, position: int) -> Any:
+    def _batch(self, plan: np.ndarray, position: int, mine: slice) -> Any:
         self.taken += 1
         if self.taken == self.stop_at:
             os.kill(os.getpid(), signal.SIGTERM)
-        return super()._batch(plan, position)
+        return super()._batch(plan, position, mine)
 
 
 @pytest.mark.parametrize("stop_at", [3, 9])

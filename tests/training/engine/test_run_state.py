@@ -45,8 +45,9 @@ def test_a_command_that_stops_under_torchrun(fork: Run, tmp_path: Path) -> None:
     """torchrun takes every status except 0 for a crash; the status of the directory tells a stopped run from a finished one."""
     (tmp_path / "train.txt").write_text("a b c d e f\n" * 50)
     (tmp_path / "vocab.tsv").write_text("<unk>\t0\n</s>\t0\n" + "".join(f"{letter}\t1\n" for letter in "abcdef"))
-    sizes = "--layers 1 --hidden 8 --heads 1 --context 4 --threads 1 --device cpu --max-time 0.001s".split()
-    command = ["train-lm", "-t", "vocab.tsv", *sizes, "-o", "lm", "train.txt", "--steps", 4]
+    sizes = {"layers": 1, "hidden": 8, "heads": 1, "context": 4, "threads": 1, "max-time": "0.001s"}
+    options = [word for name, value in sizes.items() for word in (f"--{name}", value)]
+    command = ["train-lm", "-t", "vocab.tsv", *options, "-o", "lm", "train.txt", "--steps", 4]
     done = fork(*command, env={"TORCHELASTIC_RUN_ID": "none"})
     assert done.code == 0 and "lm\n  hint: the same command continues; 'nlptools describe --status lm'" in done.err
     state = fork("describe", "--status", "lm")
