@@ -124,7 +124,10 @@ class PackedBatch:
 
 
 def packed_batch(features: Features, sequences: np.ndarray, counts: bool = True) -> PackedBatch:
-    """Sequences of these numbers (N,), none empty, in as few rows as hold them. Without `counts` there are no targets."""
+    """Sequences of these numbers (N,), none empty, in as few rows as hold them. Without `counts` there are no targets; without
+    sequences, the first one takes their place.
+    """
+    sequences = sequences if len(sequences) else np.zeros(1, np.int64)
     lengths = features.lengths[sequences]
     width = int(lengths.max(initial=1))
     row = pack(lengths, width)

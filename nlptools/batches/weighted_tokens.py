@@ -84,7 +84,7 @@ class WeightedBatch(FeatureBatch):
 class WeightedBatches(FeatureBatches):
     """See `FeatureBatches`; the batches are `WeightedBatch`es."""
 
-    def _batch(self, plan: list[np.ndarray], position: int) -> WeightedBatch:
-        batch = super()._batch(plan, position)
+    def _batch(self, plan: list[np.ndarray], position: int, mine: slice) -> WeightedBatch:
+        batch = super()._batch(plan, position, mine)
         ids, values = weighted_rows(self.features, batch.rows)
         return WeightedBatch(batch.rows, ids, batch.mask, batch.types, batch.targets, batch.weight, values)

@@ -11,10 +11,10 @@ import logging
 import os
 import random
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nlptools.compute import memory
 
@@ -29,11 +29,12 @@ from nlptools.compute import cluster, processor  # noqa: E402
 from nlptools.compute.precision import fastest  # noqa: E402
 from nlptools.compute.processor import has_bf16, has_slow_mkl  # noqa: E402
 from nlptools.configs import Compute  # noqa: E402
-from nlptools.errors import Unavailable, UsageError  # noqa: E402
+from nlptools.errors import NlptoolsError, Unavailable, UsageError  # noqa: E402
 
 if TYPE_CHECKING:
     import numpy as np
 
+T = TypeVar("T")
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 _BUCKET = 1 << 25  # elements that are summed over processes in one message
 
@@ -184,6 +185,40 @@ class Backend:
         with self._communication():
             dist.broadcast_object_list(box, src=0)
         return box[0]
+
+    @property
+    def processes(self) -> str:
+        """The number of processes and machines for a message, empty for one process; all processes call this together."""
+        if self.world_size == 1:
+            return ""
+        machines = int(self.sum([float(self.local_rank == 0)])[0])
+        where = messages.counted(machines, "machine")
+        return f" in {messages.counted(self.world_size, 'process', 'processes')} on {where}"
+
+    def first(self, compute: Callable[[], T]) -> T:
+        """What the main process computes, made of plain JSON types, in every process.
+
+        Raises:
+            Any exception of `compute`, in the main process; NlptoolsError without a message in the others.
+        """
+        if self.world_size == 1:
+            return compute()
+        box: dict[str, Any] = {}
+        error: Exception | None = None
+        if self.is_main:
+            try:
+                box["value"] = compute()
+            except Exception as problem:
+                error, box["exit_code"] = problem, getattr(problem, "exit_code", 1)
+        box = self.broadcast(box)
+        if error is not None:
+            raise error
+        if "value" not in box:
+            ended = NlptoolsError("")
+            ended.exit_code = box["exit_code"]
+            raise ended
+        value: T = box["value"]
+        return value
 
     def gather(self, tensors: Mapping[str, torch.Tensor]) -> list[dict[str, torch.Tensor]]:
         """The `tensors` of each process, on the CPU, in every process; in a single one they stay where they are."""

@@ -169,7 +169,7 @@ _OPTIMIZERS = tuple(name for name in OPTIMIZERS if name not in AVERAGING)  # whi
 class PPOTraining(Training):
     """Training options"""
 
-    batch_size: int = option(32, "Samples per step.", low=1, metavar="N")
+    batch_size: int = option(32, "Samples per step, in all processes together.", low=1, metavar="N")
     global_batch: ClassVar[int] = 0  # type: ignore[misc]  # --batch-size counts the samples of all processes
     reward_timeout: str | None = option(
         None,

@@ -49,6 +49,24 @@ def texts(data: Mapping[str, Json], key: str, where: str) -> list[str]:
     return found
 
 
+def wholes(data: Mapping[str, Json], key: str, where: str) -> list[int]:
+    """The list of whole numbers under `key`. Raises BundleError."""
+    values = data.get(key)
+    found = [value for value in values if isinstance(value, int)] if isinstance(values, list) else []
+    if not isinstance(values, list) or len(found) < len(values):
+        raise _error(where, key, values, "a list of whole numbers")
+    return found
+
+
+def numbers(data: Mapping[str, Json], key: str, where: str) -> list[float]:
+    """The list of numbers under `key`. Raises BundleError."""
+    values = data.get(key)
+    found = [float(value) for value in values if isinstance(value, int | float)] if isinstance(values, list) else []
+    if not isinstance(values, list) or len(found) < len(values):
+        raise _error(where, key, values, "a list of numbers")
+    return found
+
+
 def children(data: Mapping[str, Json], key: str, where: str) -> list[JsonObject]:
     """The objects in the list under `key`. Raises BundleError."""
     values = data.get(key)

@@ -56,7 +56,7 @@ def test_a_batch_has_its_words_once() -> None:
     assert found.letters.tolist() == [[BEGIN, FIRST + 1, END, 0], [BEGIN, FIRST, UNKNOWN, END]]
     assert found.mask.tolist() == [[True, True], [True, False]]
     assert found.words[found.places][found.mask].tolist() == [2, 3, 3]
-    (batch,) = [WordBatches(features(), 2, seed=1, pad=0)._batch([np.array([1, 0])], 0)]
+    (batch,) = [WordBatches(features(), 2, seed=1, pad=0)._batch([np.array([1, 0])], 0, slice(None))]
     assert batch.weight == 3 and batch.words[batch.ids][batch.mask].tolist() == [3, 2, 3]
     assert batch.targets[0].tolist() == [[7, -1], [5, 6]] and batch.letters.tolist() == found.letters.tolist()
 

@@ -56,7 +56,7 @@ def test_epochs_differ_and_ranks_have_the_same_lengths() -> None:
     first, second = ([b.ids.shape[1] for b in epoch(source)] for _ in range(2))
     assert first != second
     sides = [epoch(streams(share=Share(rank, 2))) for rank in (0, 1)]
-    assert [b.ids.shape for b in sides[0]] == [b.ids.shape for b in sides[1]]
+    assert [b.ids.shape[1] for b in sides[0]] == [b.ids.shape[1] for b in sides[1]]
     assert [b.continues for b in sides[0]] == [b.continues for b in sides[1]]
 
 

@@ -90,7 +90,6 @@ def test_trainers_of_one_process_refuse_several(call: Run, data: Path, monkeypat
     for command in (
         ("train-lm", "--arch", "ngram", "-t", "whitespace", "text"),
         ("train-w2v", "text"),
-        ("finetune", "--task", "classify", "--scratch", "bag", "labels.tsv"),
     ):
         done = call(*command, "-o", "model")
         assert done.code == 2 and "this training runs in one process, but 2 were started" in done.err, done.err

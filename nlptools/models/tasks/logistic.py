@@ -77,9 +77,8 @@ class Logistic(nn.Module):
         self.weight.zero_()
         self.bias.zero_()
 
-    def standardize(self, values: Tensor) -> None:
-        """Take the mean and the standard deviation of each column of (N, V); of a constant column only the mean."""
-        scale, mean = torch.std_mean(values.double(), 0, correction=0)
+    def standardize(self, mean: Tensor, scale: Tensor) -> None:
+        """Take the mean (V,) and the standard deviation (V,) of each column; of a constant column only the mean."""
         self.mean.copy_(mean)
         self.scale.copy_(scale.where(scale > 0, torch.ones_like(scale)))
 

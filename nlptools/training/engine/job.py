@@ -62,10 +62,6 @@ class TrainingRun(Protocol[D, M]):
     def measures(self) -> tuple[str, ...]:
         """The metrics of the best validation that are recorded; the last one is reported at the end."""
 
-    @property
-    def several_processes(self) -> bool:
-        """Whether several processes can train together."""
-
     def settings(self) -> Mapping[str, object]:
         """All settings besides `Training` and `Compute`; they must be the same when a run continues."""
 
@@ -141,7 +137,6 @@ def run_job(
         Diverged: see `training.engine.loop.fit`.
     """
     run.check()
-    lifecycle.refuse_processes(task.several_processes)
     compute = compute or Compute()
     backend = Backend.detect(compute)
     steps = _Steps(task, run, compute, backend)
@@ -229,10 +224,11 @@ class _Steps(Generic[D, M]):
             artifacts.write_json(self.directory / run_directory.RECORD, record)
         checkpoints = Checkpoints(self.directory, self.run.keep)
         source = self.task.source(data, model, backend)
+        processes = backend.processes
         if backend.is_main:
             checkpoints.clean()
             messages.note(
-                f"model: {_num_weights(objective.model)} on {backend.device} in {backend.precision},"
+                f"model: {_num_weights(objective.model)} on {backend.device} in {backend.precision}{processes},"
                 f" {messages.counted(round(source.batches_per_epoch), 'batch', 'batches')} per epoch"
             )
             if self.run.warmup >= max(2, total_steps(source, self.run)):

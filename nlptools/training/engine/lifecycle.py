@@ -68,10 +68,10 @@ class RunTrainer(Protocol[D, R]):
         """Show what was trained, and a command to try."""
 
 
-def refuse_processes(several: bool) -> None:
-    """Raise UsageError if several processes were started, unless `several` of them can train together."""
+def refuse_processes() -> None:
+    """Raise UsageError if several processes were started, for training that runs in one."""
     processes = environment.ranks()[2]
-    if processes > 1 and not several:
+    if processes > 1:
         raise UsageError(
             f"this training runs in one process, but {processes} were started", hint="start it without torchrun or srun"
         )

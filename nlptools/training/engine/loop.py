@@ -147,14 +147,14 @@ class _Loop:
 
         All processes stop after the same step, and validate and save after the same steps.
         """
-        backend, own = self.state.backend, self.stop.reason if self.stop.requested else None
-        flags = [reason == own for reason in REASONS]
+        backend, requested = self.state.backend, self.stop.requested
+        flags = [requested, *(reason == self.stop.reason for reason in REASONS)]
         flags += [backend.is_main and due.elapsed for due in self.due.values()]
-        agreed = [number > 0 for number in backend.sum([float(flag) for flag in flags])]
+        stop, *agreed = (number > 0 for number in backend.sum([float(flag) for flag in flags]))
         self.elapsed = dict(zip(self.due, agreed[len(REASONS) :], strict=True))
-        reasons = [reason for reason, given in zip(REASONS, agreed, strict=False) if given]
-        self.stop.reason = own or (reasons[0] if reasons else None)
-        return bool(reasons)
+        if stop and self.stop.reason is None:
+            self.stop.reason = next((reason for reason, given in zip(REASONS, agreed, strict=False) if given), None)
+        return stop
 
     def _is_due(self, name: str) -> bool:
         return self.due[name].now(self.elapsed[name])

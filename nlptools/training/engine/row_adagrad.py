@@ -12,7 +12,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from nlptools.compute.kernels.embedding_bag import PendingGradients
+from nlptools.compute.backend import Backend
+from nlptools.compute.kernels.embedding_bag import PendingGradients, RowGradient
 from nlptools.training.engine.optimizers import Optimizer
 
 _EPS = 0.1  # added to the root of the sum; the steps of a row only become shorter when its root exceeds this
@@ -21,8 +22,10 @@ _EPS = 0.1  # added to the root of the sum; the steps of a row only become short
 class RowAdaGrad(Optimizer):
     """AdaGrad per row for a table, and per weight for all other parameters."""
 
-    def __init__(self, parameters: Mapping[str, nn.Parameter], table: Tensor, pending: PendingGradients) -> None:
-        self.table, self.pending = table, pending
+    def __init__(
+        self, parameters: Mapping[str, nn.Parameter], table: Tensor, pending: PendingGradients, backend: Backend
+    ) -> None:
+        self.table, self.pending, self.backend = table, pending, backend
         self.sums = torch.zeros(len(table), device=table.device)
         self.steps = 0
         self.parameters = parameters
@@ -32,21 +35,28 @@ class RowAdaGrad(Optimizer):
     def step(self, rate: float, scale: float = 1.0, factors: Mapping[str, float] | None = None) -> None:
         """As `AdamW.step`."""
         self.steps += 1
-        waiting = self.pending.take()
-        scale *= sum(len(lengths) for _, lengths, _ in waiting)  # an example's own gradient, not its share of the mean
+        rows, lengths, means = self._from_all(self.pending.take())
+        scale *= len(lengths)  # an example's own gradient, not its share of the mean
         for name, parameter in self.parameters.items():
             if parameter.grad is None:
                 continue
             gradient = parameter.grad * scale
             self.squares[name] += gradient.square()
             parameter.addcdiv_(gradient, self.squares[name].sqrt().add_(_EPS), value=-rate)
-        for rows, lengths, means in waiting:
-            means = means * scale
-            numbers = torch.arange(len(lengths), device=rows.device)
-            bags = numbers.repeat_interleave(lengths, output_size=len(rows))  # (P,)
-            self.sums.index_add_(0, rows, means.square().mean(1).index_select(0, bags))
-            steps = self.sums.index_select(0, rows).sqrt_().add_(_EPS).reciprocal_().mul_(-rate)
-            self.table.index_add_(0, rows, means.index_select(0, bags).mul_(steps[:, None]))
+        means = means * scale
+        numbers = torch.arange(len(lengths), device=rows.device)
+        bags = numbers.repeat_interleave(lengths, output_size=len(rows))  # (P,)
+        self.sums.index_add_(0, rows, means.square().mean(1).index_select(0, bags))
+        steps = self.sums.index_select(0, rows).sqrt_().add_(_EPS).reciprocal_().mul_(-rate)
+        self.table.index_add_(0, rows, means.index_select(0, bags).mul_(steps[:, None]))
+
+    def _from_all(self, waiting: list[RowGradient]) -> RowGradient:
+        """The gradients of all batches of the step, in all processes."""
+        own = waiting[0] if len(waiting) == 1 else RowGradient(*map(torch.cat, zip(*waiting, strict=True)))
+        if self.backend.world_size == 1:
+            return own
+        every = self.backend.gather(own._asdict())
+        return RowGradient(*(torch.cat([part[name] for part in every]).to(self.table.device) for name in own._fields))
 
     def skip(self) -> None:
         """See `Optimizer`."""

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from nlptools import messages
 from nlptools.compute.backend import Backend
@@ -65,7 +65,6 @@ class SpooledTask(ABC, Generic[P]):
     options: DataclassInstance  # the settings besides `Training` and `Compute`
     run: Training
     inputs: Sequence[str]  # names of the training files
-    several_processes: ClassVar[bool] = True
 
     @abstractmethod
     def encode(self, path: Path, backend: Backend, held_out: bool) -> P:

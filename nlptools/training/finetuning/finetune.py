@@ -128,12 +128,14 @@ class _Examples:
     path: Path
     text: TaskExamples
     learned: JsonObject
+    reader: Reader
 
     def digests(self) -> dict[str, str | None]:
         return {"train": self.train.digest, "valid": self.valid.digest if self.valid else None}
 
     def paths(self) -> list[str | None]:
-        return [str(self.path), None if self.valid is None else "", json.dumps(self.learned)]
+        learned = json.dumps([self.learned, self.reader.learned()])
+        return [str(self.path), None if self.valid is None else "", learned]
 
     def record(self) -> JsonObject:
         def described(part: Features, names: Sequence[str | None]) -> JsonObject:
@@ -170,10 +172,6 @@ class _Finetuning:
         """The measures of a validation, the criterion last."""
         return self.task.measures
 
-    @property
-    def several_processes(self) -> bool:
-        return self.reader.several_processes
-
     def settings(self) -> JsonObject:
         settings = {**asdict(self.options), **asdict(self.files), **self.reader.settings(), "fold": self.fold}
         del settings["seeds"]  # more seeds are more runs, and do not change each
@@ -193,7 +191,8 @@ class _Finetuning:
         if valid:
             self.task.check(valid)
             held = self.task.features(valid, encoding, False)
-        return _Examples(Features.open(directory / "train"), held, valid, directory, self.text, self.task.learned())
+        train_rows, learned = Features.open(directory / "train"), self.task.learned()
+        return _Examples(train_rows, held, valid, directory, self.text, learned, self.reader)
 
     def _report_unknown(self, examples: Sequence[TaskExample], rows: Features, tokenizer: Tokenizer) -> None:
         """Raise DataError if most tokens are unknown."""
@@ -220,10 +219,11 @@ class _Finetuning:
     def open(self, paths: list[str | None]) -> _Examples:
         directory, valid, learned = paths
         assert directory is not None and learned is not None
-        values = json.loads(learned)
+        values, read = json.loads(learned)
         self.task = self.text.task.restored(values)
+        self.reader.restore(read)
         train = Features.open(Path(directory) / "train")
-        return _Examples(train, None if valid is None else train, [], Path(directory), self.text, values)
+        return _Examples(train, None if valid is None else train, [], Path(directory), self.text, values, self.reader)
 
     def announce(self, data: _Examples, seconds: float) -> None:
         def described(part: Features) -> str:

@@ -10,12 +10,14 @@ from collections.abc import Sequence
 import torch
 
 from nlptools.batches.features import Features
-from nlptools.batches.source import BatchSource
+from nlptools.batches.source import BatchSource, Share
 from nlptools.batches.text_rows import TextEncoding
 from nlptools.batches.weighted_tokens import InvalidText, NumberEncoding, WeightedBatches
 from nlptools.compute.backend import Backend
 from nlptools.errors import UsageError
+from nlptools.files.json_fields import numbers
 from nlptools.formats.examples import TaskExample
+from nlptools.json_types import JsonObject
 from nlptools.models.tasks.logistic import Logistic, LogisticConfig
 from nlptools.tasks import linear
 from nlptools.tasks.outputs import RowLogits
@@ -24,7 +26,7 @@ from nlptools.text import builtin
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.text.vocab import Vocab
 from nlptools.training.finetuning.scratch import TextNetwork
-from nlptools.training.finetuning.words import NetworkOptions, WordNetwork
+from nlptools.training.finetuning.words import LEARNED, NetworkOptions, WordNetwork
 
 
 class LogisticNetwork(WordNetwork[Logistic]):
@@ -39,7 +41,9 @@ class LogisticNetwork(WordNetwork[Logistic]):
             raise UsageError("--vectors cannot be combined with --scratch logistic, which has no word vectors")
         self.options, self.texts = options, TextNetwork(options)
         self._encoding: TextEncoding | NumberEncoding | None = None
-        self._values = torch.empty(0, 0)  # (N, F) of the training data
+        self._mean = self._scale = torch.empty(
+            0
+        )  # (F,) mean and standard deviation of the numbers of the training data
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -57,13 +61,27 @@ class LogisticNetwork(WordNetwork[Logistic]):
         count = len(texts[0][0].split())
         if not count:
             raise InvalidText("expected numbers, found an empty text", 0).at(examples[0].place)
-        names = Vocab([str(number) for number in range(1, count + 1)], [0] * count, {})
-        self._encoding = NumberEncoding(builtin.NamedTokenizer("words", names), count)
+        self._encoding = _of_numbers(count)
         try:
-            self._values = torch.from_numpy(self._encoding.values(texts))
+            values = torch.from_numpy(self._encoding.values(texts))
         except InvalidText as error:
             raise error.at(examples[error.row].place) from None
+        self._scale, self._mean = torch.std_mean(values.double(), 0, correction=0)
         return self._encoding
+
+    def learned(self) -> JsonObject:
+        if self.options.scratch.values == "counts":
+            return self.texts.learned()
+        return {"mean": [*self._mean.tolist()], "scale": [*self._scale.tolist()]}
+
+    def restore(self, learned: JsonObject) -> None:
+        if self.options.scratch.values == "counts":
+            self._encoding = self.texts.restored(learned)
+            return
+        self._mean, self._scale = (
+            torch.tensor(numbers(learned, key, LEARNED), dtype=torch.float64) for key in ("mean", "scale")
+        )
+        self._encoding = _of_numbers(len(self._mean))
 
     def model(self, task: Task) -> Logistic:
         encoding, values = self._encoding, self.options.scratch.values
@@ -75,10 +93,16 @@ class LogisticNetwork(WordNetwork[Logistic]):
 
     def begin(self, model: Logistic) -> None:
         if model.config.has_numbers:
-            model.standardize(self._values)
+            model.standardize(self._mean, self._scale)
 
-    def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> BatchSource:
-        return WeightedBatches(features, batch_size, seed=seed, pad=0)
+    def source(self, features: Features, batch_size: int, seed: int, share: Share, backend: Backend) -> BatchSource:
+        return WeightedBatches(features, batch_size, seed=seed, pad=0, share=share)
 
     def row_logits(self, model: Logistic, features: Features, backend: Backend) -> RowLogits:
         return linear.row_logits(model, features, backend)
+
+
+def _of_numbers(count: int) -> NumberEncoding:
+    """How texts of so many numbers become rows."""
+    names = Vocab([str(number) for number in range(1, count + 1)], [0] * count, {})
+    return NumberEncoding(builtin.NamedTokenizer("words", names), count)

@@ -68,7 +68,6 @@ def opened(settings: Finetune) -> Pretrained:
 class Pretrained:
     """An encoder or a language model with the weights of `base` and a head, as `reader.Reader`."""
 
-    several_processes: ClassVar[bool] = True
     learns_vocabulary: ClassVar[bool] = False
     base: bundle.Bundle
     options: Finetune
@@ -86,6 +85,12 @@ class Pretrained:
         encoding: Encoding = tasks.encoding(self.base, self.options.max_length, threads, training=True)
         chat = self.options.chat
         return encoding if chat is None else replace(encoding, chat=chat_templates.FORMATS[chat])
+
+    def learned(self) -> JsonObject:
+        return {}
+
+    def restore(self, learned: JsonObject) -> None:
+        """Nothing: the tokenizer is in the directory of the model."""
 
     def model(self, task: Task, seed: int) -> TaskHeads:
         """See `Reader`; with a new head, or with its own head if that is for the same labels."""

@@ -40,10 +40,6 @@ class Reader(Protocol):
     """A model that `finetune` trains on a task. A run calls these methods in this order, once per process."""
 
     @property
-    def several_processes(self) -> bool:
-        """Whether several processes can train together."""
-
-    @property
     def learns_vocabulary(self) -> bool:
         """Whether the vocabulary comes from the training examples, without their rare words."""
 
@@ -52,6 +48,12 @@ class Reader(Protocol):
 
     def encoding(self, task: Task, examples: Sequence[TaskExample], threads: int) -> RowEncoding:
         """How texts become rows, which may depend on the training examples; the argument of `Task.features`."""
+
+    def learned(self) -> JsonObject:
+        """What `encoding` has learned from the training examples, for `restore`."""
+
+    def restore(self, learned: JsonObject) -> None:
+        """Take over what `encoding` has learned in another process."""
 
     def model(self, task: Task, seed: int) -> TaskModel:
         """The initial model, on the CPU in float32."""

@@ -22,7 +22,9 @@ from nlptools.compute.backend import Backend
 from nlptools.configs import Training
 from nlptools.configs.word_vectors import lengths
 from nlptools.errors import DataError, UsageError
+from nlptools.files.json_fields import child, whole, wholes
 from nlptools.formats.examples import TaskExample
+from nlptools.json_types import JsonObject
 from nlptools.models.tasks.text_classifiers import TextClassifier, TextClassifierConfig
 from nlptools.tasks import classifiers
 from nlptools.tasks.outputs import RowLogits
@@ -34,7 +36,7 @@ from nlptools.text.vocab import Vocab
 from nlptools.training.engine.optimizers import Optimizer
 from nlptools.training.engine.row_adagrad import RowAdaGrad
 from nlptools.training.engine.weights import Weights
-from nlptools.training.finetuning.words import NetworkOptions, WordNetwork
+from nlptools.training.finetuning.words import LEARNED, NetworkOptions, WordNetwork, vocab_as_json, vocab_of
 from nlptools.training.token_vectors import TokenVectors
 
 SPECIAL = ("<pad>", "<unk>")
@@ -70,18 +72,44 @@ class TextNetwork(WordNetwork[TextClassifier]):
             lines = [text for example in texts for text in example]
             cut = Cut(lines, tokenizer.tokens_lines(lines, threads))  # once: this takes longer than an epoch of a bag
             tokenizer = self._learned(cut.words)
-        assert tokenizer.vocab is not None
-        unk = len(tokenizer.vocab) if tokenizer.vocab.unk is None else tokenizer.vocab.unk
-        encoding = TextEncoding(tokenizer, unk, self.options.finetune.max_length, None, threads, cut)
+        encoding = replace(self._new_encoding(tokenizer, threads, None), cut=cut)
         if self.kind == "bag":
-            scratch = self.scratch
-            characters = None if scratch.char_ngrams is None else lengths(scratch.char_ngrams)
-            first = len(tokenizer.vocab) + 1
-            ngrams = TextNGrams(scratch.word_ngrams, characters, BUCKETS, first, np.empty(0, np.int64))
-            encoding = replace(encoding, ngrams=ngrams)
-            encoding = replace(encoding, ngrams=replace(ngrams, known=encoding.buckets(texts)))
+            encoding = replace(self._new_encoding(tokenizer, threads, np.empty(0, np.int64)), cut=cut)
+            assert encoding.ngrams is not None
+            encoding = replace(encoding, ngrams=replace(encoding.ngrams, known=encoding.buckets(texts)))
         self._encoding = replace(encoding, cut=None)
         return encoding
+
+    def learned(self) -> JsonObject:
+        encoding = self._encoding
+        assert encoding is not None and encoding.tokenizer.vocab is not None
+        known = None if encoding.ngrams is None else encoding.ngrams.known.tolist()
+        vocab = vocab_as_json(encoding.tokenizer.vocab) if self.given.vocab is None else None
+        return {"vocab": vocab, "ngrams": known, "texts": self._texts}
+
+    def restore(self, learned: JsonObject) -> None:
+        self._encoding = self.restored(learned)
+
+    def restored(self, learned: JsonObject) -> TextEncoding:
+        """The encoding that another process has learned."""
+        tokenizer, self._texts = self.given, whole(learned, "texts", LEARNED)
+        if vocab := child(learned, "vocab", LEARNED):
+            tokenizer = builtin.NamedTokenizer(self.given.kind, vocab_of(vocab), self.scratch.lowercase)
+        known = None
+        if learned["ngrams"] is not None:
+            known = np.array(wholes(learned, "ngrams", LEARNED), np.int64)
+        return self._new_encoding(tokenizer, 1, known)
+
+    def _new_encoding(self, tokenizer: Tokenizer, threads: int, known: np.ndarray | None) -> TextEncoding:
+        """How texts become rows, with the n-grams `known` for a bag."""
+        assert tokenizer.vocab is not None
+        size, scratch = len(tokenizer.vocab), self.scratch
+        unk = size if tokenizer.vocab.unk is None else tokenizer.vocab.unk
+        ngrams = None
+        if known is not None:
+            characters = None if scratch.char_ngrams is None else lengths(scratch.char_ngrams)
+            ngrams = TextNGrams(scratch.word_ngrams, characters, BUCKETS, size + 1, known)
+        return TextEncoding(tokenizer, unk, self.options.finetune.max_length, ngrams, threads)
 
     def _learned(self, texts: Sequence[Sequence[str]]) -> Tokenizer:
         """The tokenizer with the words of the training texts, most frequent first, then the words of the vectors."""
@@ -143,7 +171,7 @@ class TextNetwork(WordNetwork[TextClassifier]):
             return super().optimizer(model, weights, run)
         if run.optimizer != "adamw":
             raise UsageError(f"--optimizer {run.optimizer} cannot train a bag of words, which AdaGrad trains")
-        return RowAdaGrad(weights.parameters, model.token_embedding.weight, model.rows)
+        return RowAdaGrad(weights.parameters, model.token_embedding.weight, model.rows, weights.backend)
 
     def source(self, features: Features, batch_size: int, seed: int, share: Share, backend: Backend) -> BatchSource:
         if self.kind == "bag":

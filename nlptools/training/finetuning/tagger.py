@@ -20,7 +20,9 @@ from nlptools.batches.spelled_words import MAX_LENGTH, WordBatches, WordEncoding
 from nlptools.compute.backend import Backend
 from nlptools.configs.tasks.words import Scratch
 from nlptools.errors import DataError
+from nlptools.files.json_fields import child, text, whole
 from nlptools.formats.examples import TaggedSentence, TaskExample
+from nlptools.json_types import JsonObject
 from nlptools.models.tasks.word_input import WordInput
 from nlptools.models.tasks.word_tagger import WordTagger, WordTaggerConfig
 from nlptools.tasks import taggers
@@ -30,7 +32,7 @@ from nlptools.text import spelling
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.vocab import Vocab, usual_specials
 from nlptools.training.finetuning.scratch import SPECIAL, UNK
-from nlptools.training.finetuning.words import NetworkOptions, WordNetwork, counted
+from nlptools.training.finetuning.words import LEARNED, NetworkOptions, WordNetwork, counted, vocab_as_json, vocab_of
 from nlptools.training.token_vectors import TokenVectors
 from nlptools.vectors.table import Vectors
 
@@ -51,6 +53,20 @@ class Learned:
     rare: int
     alphabet: str | None
 
+    def as_json(self) -> JsonObject:
+        """The argument of `of`."""
+        return {**vars(self), "vocab": vocab_as_json(self.vocab)}
+
+    @classmethod
+    def of(cls, data: JsonObject) -> Learned:
+        vocab, (trained, rare) = (
+            child(data, "vocab", LEARNED),
+            (whole(data, key, LEARNED) for key in ("trained", "rare")),
+        )
+        return cls(
+            vocab_of(vocab), trained, rare, None if data["alphabet"] is None else text(data, "alphabet", LEARNED)
+        )
+
 
 class TagNetwork(WordNetwork[WordTagger]):
     """A tagger to train, as `words.WordNetwork`."""
@@ -69,6 +85,13 @@ class TagNetwork(WordNetwork[WordTagger]):
         alphabet = None if self.characters == "none" else spelling.alphabet(written)
         self._learned = learned_words(counts, alphabet, self.scratch, self.options.vectors)
         return WordEncoding(self.tokenizer, alphabet, self.options.finetune.max_length or MAX_LENGTH, threads)
+
+    def learned(self) -> JsonObject:
+        assert self._learned is not None
+        return self._learned.as_json()
+
+    def restore(self, learned: JsonObject) -> None:
+        self._learned = Learned.of(learned)
 
     @property
     def tokenizer(self) -> NamedTokenizer:

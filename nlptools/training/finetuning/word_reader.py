@@ -21,8 +21,10 @@ from nlptools.batches.source import Share
 from nlptools.compute.backend import Backend
 from nlptools.configs.layers import layers, read_mix
 from nlptools.errors import BundleError, UsageError, display
+from nlptools.files.json_fields import text, texts
 from nlptools.formats.examples import TaskExample
 from nlptools.inference.opening import open_model
+from nlptools.json_types import JsonObject
 from nlptools.models.language.elmo import Elmo, ElmoConfig
 from nlptools.models.tasks.word_reader import MARKS, PAD, UNK, WordReader, WordReaderConfig
 from nlptools.tasks import readers
@@ -33,7 +35,7 @@ from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.byte_spelling import COLUMNS, count_cut
 from nlptools.text.lexicon import Lexicon
 from nlptools.training.finetuning.tagger import Learned, begin_words, learned_words
-from nlptools.training.finetuning.words import NetworkOptions, WordNetwork, counted
+from nlptools.training.finetuning.words import LEARNED, NetworkOptions, WordNetwork, counted
 
 # The mixes learn at this part of the rate. At all of it, gamma falls as the network learns the training words by heart:
 # from 1.06 after one epoch of CoNLL-2003 to 0.36 after 15
@@ -76,10 +78,25 @@ class FeatureNetwork(WordNetwork[WordReader]):
         written, counts = counted(chain.from_iterable(rows), self.scratch.lowercase)
         alphabet = None if self.characters == "none" else spelling.alphabet(written)
         self._learned = learned_words(counts, alphabet, self.scratch, self.options.vectors, MARKS)
+        return self._new_encoding(kind, threads)
+
+    def _new_encoding(self, kind: str, threads: int) -> Encoding:
+        """How texts that a tokenizer of this kind splits become rows."""
+        assert self._learned is not None
         self._tokenizer = NamedTokenizer(kind, self._learned.vocab, self.scratch.lowercase)
         max_length = self.options.finetune.max_length
         encoding, self._lexicon = readers.new_encoding(self._tokenizer, max_length, threads)
         return encoding
+
+    def learned(self) -> JsonObject:
+        assert self._learned is not None and self._lexicon is not None
+        return {**self._learned.as_json(), "kind": self._tokenizer.kind, "words": [*self._lexicon.words]}
+
+    def restore(self, learned: JsonObject) -> None:
+        self._learned = Learned.of(learned)
+        self._new_encoding(text(learned, "kind", LEARNED), 1)
+        assert self._lexicon is not None
+        self._lexicon.words = texts(learned, "words", LEARNED)
 
     @property
     def tokenizer(self) -> NamedTokenizer:

@@ -25,12 +25,14 @@ from nlptools.configs import Training
 from nlptools.configs.finetuning import Finetune
 from nlptools.configs.tasks.table import check_options, task_entry
 from nlptools.configs.tasks.words import Scratch
+from nlptools.files.json_fields import child, texts, whole, wholes
 from nlptools.formats.examples import TaskExample
 from nlptools.json_types import JsonObject
 from nlptools.tasks import outputs
 from nlptools.tasks.outputs import RowLogits
 from nlptools.tasks.task import Task
 from nlptools.text.tokenizer import Tokenizer
+from nlptools.text.vocab import Vocab
 from nlptools.training.engine import optimizers
 from nlptools.training.engine.optimizers import Optimizer
 from nlptools.training.engine.weights import Weights
@@ -42,6 +44,7 @@ from nlptools.vectors.table import Vectors
 _OTHERS = {"logistic": "nlptools.training.finetuning.logistic:LogisticNetwork"}
 
 M = TypeVar("M", bound=TaskModel)
+LEARNED = "the main process"  # the source of what other processes restore, for messages
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,14 @@ class WordNetwork(ABC, Generic[M]):
     @abstractmethod
     def encoding(self, task: Task, examples: Sequence[TaskExample], threads: int) -> RowEncoding:
         """How texts become rows, with the vocabulary of the training examples."""
+
+    @abstractmethod
+    def learned(self) -> JsonObject:
+        """What `encoding` has learned, for `restore`."""
+
+    @abstractmethod
+    def restore(self, learned: JsonObject) -> None:
+        """Take over what `encoding` has learned in another process."""
 
     @property
     @abstractmethod
@@ -115,7 +126,6 @@ class Words:
     network: WordNetwork[Any]
     scratch: Scratch
 
-    several_processes: ClassVar[bool] = False
     learns_vocabulary: ClassVar[bool] = True
 
     def settings(self) -> JsonObject:
@@ -123,6 +133,12 @@ class Words:
 
     def encoding(self, task: Task, examples: Sequence[TaskExample], threads: int) -> RowEncoding:
         return self.network.encoding(task, examples, threads)
+
+    def learned(self) -> JsonObject:
+        return self.network.learned()
+
+    def restore(self, learned: JsonObject) -> None:
+        self.network.restore(learned)
 
     def model(self, task: Task, seed: int) -> TaskModel:
         model: TaskModel = self.network.model(task)
@@ -180,6 +196,18 @@ def opened(settings: Finetune, scratch: Scratch, errors: str) -> Words:
     vectors = None if scratch.vectors is None else formats.load(scratch.vectors, errors=errors)
     network: Callable[[NetworkOptions], WordNetwork[Any]] = pkgutil.resolve_name(place)
     return Words(network(NetworkOptions(settings, scratch, vectors)), scratch)
+
+
+def vocab_as_json(vocab: Vocab) -> JsonObject:
+    """A vocabulary for `vocab_of`."""
+    return {"tokens": [*vocab.tokens], "counts": [*vocab.counts], "special": {**vocab.roles}}
+
+
+def vocab_of(data: JsonObject) -> Vocab:
+    """The vocabulary of `vocab_as_json`."""
+    special = child(data, "special", LEARNED)
+    roles = {role: whole(special, role, LEARNED) for role in special}
+    return Vocab(texts(data, "tokens", LEARNED), wholes(data, "counts", LEARNED), roles)
 
 
 def counted(words: Iterable[str], lowercase: bool) -> tuple[Counter[str], Counter[str]]:

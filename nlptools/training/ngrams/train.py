@@ -67,7 +67,7 @@ def train_ngrams(
         StreamError: the disk is full.
     """
     _check(inputs, settings, run)
-    lifecycle.refuse_processes(several=False)
+    lifecycle.refuse_processes()
     replaces = run.force or finished_files.is_finished(Path(run.output))
     if settings.arpa is not None and Path(settings.arpa).is_file() and not replaces:
         raise OutputError(f"{display(settings.arpa)}: exists", hint="--force replaces it")

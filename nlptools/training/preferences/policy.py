@@ -139,15 +139,18 @@ def token_numbers(
     features: Features,
     backend: Backend,
     stop: Callable[[], bool] | None = None,
+    shared: bool = False,
 ) -> list[np.ndarray] | None:
     """What `read` computes for the targets, at the place of each in `features.rows.ids`, float32; 0 where there is none.
 
-    None when `stop()` turned true. `read`: (R, T) ids, targets and segments -> (P,) tensors.
+    None when `stop()` turned true. `read`: (R, T) ids, targets and segments -> (P,) tensors. With `shared`, all processes call
+    this together, and each computes a part.
     """
     places = np.arange(len(features.rows.ids))
     placed = replace(features, targets={NEXT: features.targets[NEXT], _PLACE: places}, per_token=(NEXT, _PLACE))
     out: list[np.ndarray] = []
-    for sequences in in_order(features, _BATCH_TOKENS):
+    batches = in_order(features, _BATCH_TOKENS)
+    for sequences in batches[backend.rank :: backend.world_size] if shared else batches:
         if stop is not None and stop():
             return None
         batch = packed_batch(placed, sequences)
@@ -155,6 +158,10 @@ def token_numbers(
         out = out or [np.zeros(len(places), np.float32) for _ in parts]
         for whole, part in zip(out, parts, strict=True):
             whole[batch.of_tokens[_PLACE][batch.targets != NO_TARGET]] = part.float().cpu().numpy()
+    if shared and backend.world_size > 1:
+        every = backend.gather({str(i): torch.from_numpy(array) for i, array in enumerate(out)})
+        count = max(map(len, every))
+        out = [np.sum([part[str(i)].numpy() for part in every if part], 0) for i in range(count)]
     return out
 
 
@@ -164,6 +171,7 @@ def token_log_probabilities(
     backend: Backend,
     stop: Callable[[], bool] | None = None,
     forbidden: Tensor | None = None,
+    shared: bool = False,
 ) -> np.ndarray | None:
     """The log-probability of each target, in nats, if the tokens `forbidden` have probability 0; see `token_numbers`."""
 
@@ -171,7 +179,7 @@ def token_log_probabilities(
         hidden, chosen, _ = packed_hidden(model, ids, targets, segments)
         return (model.output.chosen_log_probabilities(hidden, chosen, forbidden)[0],)
 
-    numbers = token_numbers(read, features, backend, stop)
+    numbers = token_numbers(read, features, backend, stop, shared)
     return None if numbers is None else numbers[0]
 
 

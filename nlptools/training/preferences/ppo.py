@@ -11,10 +11,10 @@ Shapes: R rows of a batch, T length, N samples, P targets.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from torch import Tensor
 from nlptools import messages
 from nlptools.batches.completions import NEXT, PackedBatches, packed_batch
 from nlptools.batches.features import Features
-from nlptools.batches.source import CHECKPOINT, BatchSource
+from nlptools.batches.source import CHECKPOINT, BatchSource, Share
 from nlptools.batches.windows import NO_TARGET
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Training
@@ -64,6 +64,7 @@ from nlptools.training.preferences.rollout import (
     RolloutBatch,
     chosen_prompts,
     drawn,
+    from_all,
     sequences,
     together,
 )
@@ -113,7 +114,6 @@ class _PPO(SpooledTask[EncodedPrompts]):
     unit: str = "tokens"
     criterion: Criterion = LOSS
     measures: tuple[str, ...] = ()
-    several_processes: ClassVar[bool] = False
 
     def settings(self) -> JsonObject:
         return {**super().settings(), **self.policy.settings()}
@@ -183,10 +183,11 @@ class Rollouts(BatchSource):
         self.policy, self.prompts, self.settings, self.reward = policy, prompts, settings, reward
         self.batch_size, self.seed, self.backend = batch_size, seed, backend
         self.reference = None if policy.adapter else backend.for_inference(policy.base.model)
+        self.share = Share(backend.rank, backend.world_size)
         size = min(settings.rollouts, len(prompts.ids)) * settings.group
         self.batches_per_rollout = settings.passes * -(-size // batch_size)
         self.batches_per_epoch = len(prompts.ids) * settings.group / size * self.batches_per_rollout
-        self.mix = None if prompts.mix is None else PackedBatches(prompts.mix, batch_size, seed=seed)
+        self.mix = None if prompts.mix is None else PackedBatches(prompts.mix, batch_size, seed=seed, share=self.share)
         self.number, self.position, self.weight = 0, 0, settings.kl_weight
         self.scale: Scale | None = None  # of rewards; known after the first rollout
         self.rollout: Rollout | None = None
@@ -217,8 +218,12 @@ class Rollouts(BatchSource):
             self.rollout = self._score(model, features, rewards, np.array([tokens.ended for _, tokens in pairs]))
 
     def _sample(self, model: ActorCritic, chosen: Sequence[int]) -> list[list[Drawn]]:
-        """New samples of each of the chosen prompts. Raises Interrupted."""
-        settings, loaded = self.settings, self.policy.base
+        """New samples of each of the chosen prompts, in every process. Each process draws its part. Raises Interrupted."""
+        settings, loaded, backend = self.settings, self.policy.base, self.backend
+        begin, end = (len(chosen) * number // backend.world_size for number in (backend.rank, backend.rank + 1))
+        rows = together(settings, max(len(self.prompts.ids[i]) for i in chosen))
+        samples: list[list[Continuation]] = []
+        interrupted = False
 
         def watch(_: int, new: Continuation) -> bool:
             # not `ends`, which adds up the probabilities of all end tokens: training has the one that was drawn
@@ -226,42 +231,42 @@ class Rollouts(BatchSource):
             return new.ids[-1] in loaded.ends
 
         # in float32, products of packed weights differ from products in training in the last bits
-        with nullcontext() if self.backend.precision == "fp32" else frozen(model):
+        with nullcontext() if backend.precision == "fp32" else frozen(model), suppress(stop.Interrupted):
+            interrupted = True
             samples = decoding.generate(
                 model.policy,
-                [self.prompts.ids[i] for i in chosen],
-                Generate(
-                    max_new_tokens=settings.max_new_tokens,
-                    num_samples=settings.group,
-                    batch_size=together(settings, max(len(self.prompts.ids[i]) for i in chosen)),
-                ),
-                self.backend,
+                [self.prompts.ids[i] for i in chosen[begin:end]],
+                Generate(max_new_tokens=settings.max_new_tokens, num_samples=settings.group, batch_size=rows),
+                backend,
                 eos=loaded.eos,
                 seed=self.seed,
-                first=self.number * len(chosen),
+                first=self.number * len(chosen) + begin,
                 forbidden=self.policy.forbidden,
                 watch=watch,
             )
-        return [[drawn(sample, loaded.eos) for sample in some] for some in samples]
+            interrupted = False
+        if backend.sum([float(interrupted)])[0] > 0:
+            raise stop.Interrupted
+        return from_all([drawn(sample, loaded.eos) for some in samples for sample in some], settings.group, backend)
 
     def _judge(self, pairs: Sequence[tuple[int, Drawn]]) -> np.ndarray:
-        """The rewards (N,) of the samples of prompts. Raises as `Reward`."""
+        """The rewards (N,) of the samples of prompts, which the main process computes. Raises as `Reward`."""
         ids, texts, loaded = self.prompts.ids, self.prompts.texts, self.policy.base
         samples = [
             Sample(texts[prompt], continuation_text(loaded, ids[prompt], tokens.text), tokens.ended)
             for prompt, tokens in pairs
         ]
-        return np.array(self.reward(samples), np.float64)
+        return rewards.judged(self.reward, samples, self.backend)
 
     def _score(self, model: ActorCritic, features: Features, rewards_N: np.ndarray, ended_N: np.ndarray) -> Rollout:
         """The samples with log-probabilities by the model and by the reference, values, advantages and returns."""
         if self.scale is None:
             self.scale = Scale.of(rewards_N) if self.settings.normalize else Scale(0.0, 1.0)
         penalized = self.scale(rewards_N) - self.settings.missing_end * ~ended_N
-        numbers = token_numbers(model.read, features, self.backend)
+        numbers = token_numbers(model.read, features, self.backend, shared=True)
         with lora.switched_off(model):
             reference = token_log_probabilities(
-                self.reference or model.policy, features, self.backend, forbidden=model.forbidden
+                self.reference or model.policy, features, self.backend, forbidden=model.forbidden, shared=True
             )
         assert numbers is not None and reference is not None
         old, _, value = numbers
@@ -288,16 +293,17 @@ class Rollouts(BatchSource):
         while True:
             assert self.rollout is not None
             features = self.rollout.features
-            samples = self._samples(len(features))
+            mine = self._samples(len(features))
             self.position += 1
             texts = None if mix is None else next(mix)
-            yield RolloutBatch(packed_batch(features, samples), texts, self.rollout.facts, self.weight)
+            samples = packed_batch(features, mine, len(mine) > 0)
+            yield RolloutBatch(samples, texts, self.rollout.facts, self.weight)
 
     def _samples(self, count: int) -> np.ndarray:
-        """The numbers of the samples of the next batch, of all `count`: each pass has its own order."""
+        """The numbers of this process's samples of the next batch, of all `count`: each pass has its own order."""
         number, place = divmod(self.position, self.batches_per_rollout // self.settings.passes)
         order = np.random.default_rng([self.seed, self.number, number]).permutation(count)
-        return order[place * self.batch_size : (place + 1) * self.batch_size]
+        return order[place * self.batch_size : (place + 1) * self.batch_size][self.share.rows(0)]
 
     def state(self) -> JsonObject:
         """See `BatchSource`."""

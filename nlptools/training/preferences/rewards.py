@@ -18,6 +18,7 @@ from typing import Protocol
 import numpy as np
 
 from nlptools.batches.features import Encoding
+from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.finetuning import Files, Predict
 from nlptools.configs.units import duration
@@ -64,6 +65,20 @@ def reward(where: str, compute: Compute, timeout: str | None = None) -> Reward:
     if timeout is not None:
         raise UsageError(f"--reward-timeout is for a reward command; --reward {display(where)} is a directory")
     return RewardModel(where, compute)
+
+
+def judged(reward: Reward, samples: Sequence[Sample], backend: Backend) -> np.ndarray:
+    """The rewards (N,) that the main process computes, in every process. Raises Interrupted, and as `Reward`."""
+
+    def judge() -> list[float] | None:
+        with contextlib.suppress(stop.Interrupted):
+            return [float(value) for value in reward(samples)]
+        return None
+
+    values = backend.first(judge)
+    if values is None:
+        raise stop.Interrupted
+    return np.array(values, np.float64)
 
 
 class RewardModel:

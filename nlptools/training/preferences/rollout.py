@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from nlptools.batches.completions import NEXT, PackedBatch
 from nlptools.batches.encoder_rows import EncoderRows, bounds_of
 from nlptools.batches.features import Features
 from nlptools.batches.source import CHECKPOINT
 from nlptools.batches.windows import NO_TARGET
+from nlptools.compute.backend import Backend
 from nlptools.configs.ppo import TrainPPO
 from nlptools.files.json_fields import child, number
 from nlptools.inference.generation.continuation import Continuation
@@ -81,6 +84,25 @@ def drawn(sample: Continuation, eos: int) -> Drawn:
     if sample.finish == "eos":
         return Drawn([*sample.ids, eos], True)
     return Drawn(sample.ids, sample.finish == "stop")
+
+
+def from_all(samples: Sequence[Drawn], group: int, backend: Backend) -> list[list[Drawn]]:
+    """The samples of all processes, in the order of their ranks, `group` of each prompt."""
+    every = _from_all(samples, backend) if backend.world_size > 1 else list(samples)
+    return [every[i : i + group] for i in range(0, len(every), group)]
+
+
+def _from_all(samples: Sequence[Drawn], backend: Backend) -> list[Drawn]:
+    ids = np.array([token for sample in samples for token in sample.ids], np.int64)
+    own = {"ids": ids, "lengths": np.array([len(sample.ids) for sample in samples], np.int64)}
+    own["ended"] = np.array([sample.ended for sample in samples], np.bool_)
+    every = backend.gather({name: torch.from_numpy(array) for name, array in own.items()})
+    out = []
+    for part in every:
+        numbers = iter(part["ids"].tolist())
+        for length, ended in zip(part["lengths"].tolist(), part["ended"].tolist(), strict=True):
+            out.append(Drawn(list(islice(numbers, length)), ended))
+    return out
 
 
 def sequences(pairs: Sequence[tuple[list[int], list[int]]]) -> Features:

@@ -68,7 +68,7 @@ def train_vectors(
     write, run, devices = run is not None, run or VectorRun(), devices or Devices()
     kind = output_format(run)
     settings.check(kind)
-    lifecycle.refuse_processes(several=False)
+    lifecycle.refuse_processes()
     inputs = streams.check_inputs(inputs, [] if run.valid is None else [run.valid])
     directory = _run_directory(run, kind) if write else None
     if directory is None and run.max_time is not None:

@@ -94,7 +94,6 @@ class Halves:
     unit: str = "examples"
     criterion: Criterion = ACCURACY
     measures: tuple[str, ...] = ("loss", "accuracy")
-    several_processes: bool = True
 
     def settings(self) -> dict[str, Any]:
         return {"scale": self.scale}

@@ -8,8 +8,11 @@ import pytest
 import torch
 from torch import nn
 
+from nlptools.compute.backend import Backend
 from nlptools.compute.kernels.embedding_bag import PendingGradients, bag_means
 from nlptools.training.engine.row_adagrad import RowAdaGrad
+
+BACKEND = Backend(torch.device("cpu"))
 
 
 class Tiny(nn.Module):
@@ -23,7 +26,7 @@ def test_steps_by_hand() -> None:
     with torch.no_grad():
         module.output.weight.copy_(torch.tensor([[1.0, 2.0]]))
     pending = PendingGradients()
-    optimizer = RowAdaGrad(dict(module.named_parameters()), table, pending)
+    optimizer = RowAdaGrad(dict(module.named_parameters()), table, pending, BACKEND)
     # two examples, the mean of their scores is what falls: row 1 stands in both, twice in the second
     hidden = bag_means(table, torch.tensor([0, 1, 1, 1]), torch.tensor([2, 2]), pending)
     (module.output(hidden).sum() / 2).backward()
@@ -45,7 +48,7 @@ def test_a_state_brings_everything_back() -> None:
 
     torch.manual_seed(0)
     module, table, pending = Tiny(), torch.ones(3, 2), PendingGradients()
-    first = RowAdaGrad(dict(module.named_parameters()), table, pending)
+    first = RowAdaGrad(dict(module.named_parameters()), table, pending, BACKEND)
     go(first, table, module, pending)
     state = {name: tensor.clone() for name, tensor in first.state().items()}
     kept, weight = table.clone(), module.output.weight.detach().clone()
@@ -53,7 +56,7 @@ def test_a_state_brings_everything_back() -> None:
     other, other_pending = Tiny(), PendingGradients()
     with torch.no_grad():
         other.output.weight.copy_(weight)
-    second = RowAdaGrad(dict(other.named_parameters()), kept, other_pending)
+    second = RowAdaGrad(dict(other.named_parameters()), kept, other_pending, BACKEND)
     second.restore(state, 1)
     go(second, kept, other, other_pending)
     assert torch.equal(kept, table) and torch.equal(other.output.weight, module.output.weight) and second.steps == 2
