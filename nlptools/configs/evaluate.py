@@ -64,6 +64,7 @@ class Evaluate:
         needs=("raw",),
     )
     skip_docstart: bool = option(False, "Treat -DOCSTART- lines as ends of sentences, not as tokens.")
+    subtypes: bool = option(False, "las, clas: also compare the subtypes of relations (nmod:poss).")
     null_odds: str | None = option(
         None,
         "squad2: JSON file with the odds that a question has no answer; finds the best thresholds.",

@@ -19,6 +19,7 @@ _AVERAGED_NAMES = tuple(f"{score}_{average}" for average in ("macro", "micro", "
 
 LINES, TEXTS, TAGS = "labels or numbers, one per line", "texts, one per line", "tagged sentences in columns"
 CHAINS = "documents with coreference chains in the last column"
+UNIVERSAL = "sentences in CoNLL-U"
 ANSWERS, TOKENS = "questions and answers as JSON", "log-probabilities and numbers of tokens, one line each"
 RANKINGS = "rankings of documents as TREC's runs"
 READ_OPTIONS = {  # options for reading, by what a file holds
@@ -116,6 +117,14 @@ GROUPS = {
         together=True,
         single=("conll",),
         aliases={"bcub": "b-cubed", "b3": "b-cubed"},
+    ),
+    "universal": MetricGroup(
+        metrics=("upos", "xpos", "feats", "ufeats", "alltags", "feats-f1", "uas", "las", "clas"),
+        reads=UNIVERSAL,
+        compute="nlptools.metrics.universal:requested",
+        listed="upos, xpos, feats, ufeats, alltags, feats-f1, uas, las, clas",
+        options=("subtypes", "report"),
+        single=None,
     ),
     "squad": MetricGroup(
         metrics=("squad",),

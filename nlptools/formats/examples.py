@@ -104,6 +104,35 @@ class TaggedSentence:
 
 
 @dataclass(frozen=True)
+class UniversalSentence:
+    """W words in CoNLL-U and their annotation.
+
+    Attributes:
+        words: (W,), perhaps none, as in TaggedSentence.
+        fields: the ten columns of each word, (W, 10); empty for lines that are not CoNLL-U.
+        rows: as in TaggedSentence; for lines that are not CoNLL-U, new ones.
+        heads: (W,) the number of the head of each word from 1, 0 for the root; None if they were not read.
+        layout: of the file: conll, conllu or lines.
+    """
+
+    words: tuple[str, ...]
+    fields: tuple[tuple[str, ...], ...]
+    place: Place
+    rows: tuple[Row, ...]
+    heads: tuple[int, ...] | None = None
+    layout: str = "conllu"
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The sentence, with spaces between words."""
+        return (" ".join(self.words),)
+
+    def column(self, number: int) -> tuple[str, ...]:
+        """The values (W,) of a column, counted from 0."""
+        return tuple(fields[number] for fields in self.fields)
+
+
+@dataclass(frozen=True)
 class AnswerSpan:
     """An answer as a span of its context: `context[start : start + len(text)] == text`."""
 
@@ -307,6 +336,14 @@ class Judgement:
 
 # of tasks with a head
 TaskExample = (
-    TextExample | TaggedSentence | Question | Choice | PredicateSentence | Coreference | CoreferenceDocument | Ranking
+    TextExample
+    | TaggedSentence
+    | UniversalSentence
+    | Question
+    | Choice
+    | PredicateSentence
+    | Coreference
+    | CoreferenceDocument
+    | Ranking
 )
 Example = TaskExample | Demonstration | Judgement

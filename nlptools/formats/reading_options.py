@@ -38,6 +38,7 @@ class Options(Files):
         learned: columns of the training files of a model; a file to predict that has columns of these names uses them.
         tagged: of the task tag: columns of the training files of a model, which distinguish columns from sentences.
         role_spans: of the task roles, see `finetune --role-spans`.
+        trees: of CoNLL-U: the heads of labelled sentences are read, and must be trees.
         multi_label: an example has any number of classes, in JSON as a list, else joined by `label_separator`.
     """
 
@@ -48,3 +49,4 @@ class Options(Files):
     role_spans: str = "heads"
     learned: Columns | None = None
     tagged: TagColumns | None = None
+    trees: bool = False

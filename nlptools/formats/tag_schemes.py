@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from nlptools import messages
 from nlptools.errors import DataError, UsageError, shorten, shown, visible
-from nlptools.formats.examples import Place, TaggedSentence
+from nlptools.formats.examples import Place, TaggedSentence, UniversalSentence
 from nlptools.formats.tag_rules import RULES, neighbours, tags_expected
 
 SCHEMES = ("iob2", "iobes", "bilou", "iob1", "ioe2")  # in the order in which they are tried
@@ -185,7 +185,7 @@ def broken_tag(sentence: TaggedSentence, scheme: str) -> DataError | None:
     return _refuse(sentence, broken[0], f"tag {shown(tag)} after {before} breaks the scheme {scheme}")
 
 
-def place_of(sentence: TaggedSentence, word: int) -> Place:
+def place_of(sentence: TaggedSentence | UniversalSentence, word: int) -> Place:
     """The line of a word."""
     for offset, row in enumerate(sentence.rows):
         if row.word == word:

@@ -11,7 +11,18 @@ from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
 
 from nlptools.configs.evaluate import Evaluate, EvaluationInput, check_taken, length_limits
-from nlptools.configs.metrics import ANSWERS, CHAINS, GROUPS, LINES, RANKINGS, TAGS, TOKENS, MetricRequest, parse
+from nlptools.configs.metrics import (
+    ANSWERS,
+    CHAINS,
+    GROUPS,
+    LINES,
+    RANKINGS,
+    TAGS,
+    TOKENS,
+    UNIVERSAL,
+    MetricRequest,
+    parse,
+)
 from nlptools.errors import DataError, UsageError, display
 from nlptools.files import line_records, streams
 from nlptools.files.layout_names import named_layout
@@ -111,6 +122,11 @@ def evaluate_files(
         from nlptools.metrics.coreference import read_files
 
         data = read_files(source.reference[0], predictions, errors)
+    elif reads == UNIVERSAL:
+        from nlptools.metrics.universal import needs_trees, read_pair
+
+        trees = needs_trees([request.metric for group in groups for request in group])
+        data = read_pair(source.reference[0], predictions, trees, errors)
     elif reads == ANSWERS:
         from nlptools.formats.squad import gold_answers, read_no_answer, read_predictions
 
