@@ -42,7 +42,7 @@ def command(
     files: ExampleFiles | None = None,
     words: WordOptions | None = None,
 ) -> None:
-    """Train a model for a task: labels, tags, answers, choices, instructions, rewards, preferences.
+    """Train a model for a task: labels, tags, trees, answers, choices, instructions, rewards, preferences.
 
     Adds a head for the task to a BERT, an ELECTRA or a language model, and trains both. --scratch trains without a
     pretrained model, and some tasks train a language model or an encoder-decoder. --task NAME --help shows the options

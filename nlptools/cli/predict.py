@@ -49,7 +49,7 @@ def command(
         predict = replace(predict, to="jsonl")
     # --columns to CSV or JSON lines is checked when the layout of the input is known
     if not predict.columns or by_name not in ("csv", "jsonl"):
-        layout_names.check_output(lines.output, "text" if predict.to == "text" else "jsonl")
+        layout_names.check_output(lines.output, "jsonl" if predict.objects else "text")
     more = list(itertools.takewhile(is_model, inputs))
     names = streams.check_inputs(inputs[len(more) :])
     with streams.LineWriter(lines.output, force=lines.force, line_buffered=lines.line_buffered, layout=None) as out:

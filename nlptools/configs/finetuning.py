@@ -14,6 +14,7 @@ from nlptools.configs.tasks.classify import ClassifyOptions, PairOptions, Regres
 from nlptools.configs.tasks.coreference import CoreferenceOptions
 from nlptools.configs.tasks.files import ExampleFiles, LabelFiles, TableFiles, TagFiles
 from nlptools.configs.tasks.instruct import InstructOptions
+from nlptools.configs.tasks.parse import ParseOptions
 from nlptools.configs.tasks.preference import PreferenceOptions
 from nlptools.configs.tasks.reward import RewardOptions
 from nlptools.configs.tasks.seq2seq import Seq2SeqOptions
@@ -30,11 +31,15 @@ class Files(LabelFiles, TagFiles):
         ExampleFiles,
         "layout",
         "auto",
-        "File layout: table (between tabs), csv, jsonl, parquet, trec, trec-fine, rte, glue/NAME; tag: conll, conllu, lines (a"
-        " sentence per line); answer: also squad, qamr. auto: by the file name and the first line.",
+        "File layout: table (between tabs), csv, jsonl, parquet, trec, trec-fine, rte, glue/NAME; tag, parse: conll, conllu,"
+        " lines (a sentence per line); answer: also squad, qamr. auto: by the file name and the first line.",
     )
     label_column: str | None = redefined(
-        TableFiles, "label_column", None, "Column of the label or tag, by name (upos) or number; -1 is the last column."
+        TableFiles,
+        "label_column",
+        None,
+        "Column of the label or tag, by name (upos) or number; -1 is the last column. tag, parse: also several columns of"
+        " CoNLL-U, such as upos,feats.",
     )
     text_column: tuple[str, ...] = redefined(
         TableFiles,
@@ -62,6 +67,7 @@ class Finetune(
     RegressOptions,
     TagOptions,
     RolesOptions,
+    ParseOptions,
     AnswerOptions,
     ChoiceOptions,
     CoreferenceOptions,
@@ -139,6 +145,7 @@ class Predict:
             "submission",
             "decoding",
             "to entities",
+            "to conllu",
             "split",
             "predictions",
             "nbest",
@@ -170,8 +177,9 @@ class Predict:
     to: str = option(
         "text",
         "Output format: lines of text, or JSON lines, an object per example. tag: entities, an object per sentence with its"
-        " text and the text, label, start and end (in characters) of each entity.",
-        choices=("text", "jsonl", "entities"),
+        " text and the text, label, start and end (in characters) of each entity. conllu: the input as CoNLL-U, with the"
+        " predicted columns; of tag, if the model was trained on CoNLL-U; of parse and of several columns, text is the same.",
+        choices=("text", "jsonl", "entities", "conllu"),
         was={"--to json": "--to jsonl"},
     )
     split: str = option(
@@ -201,6 +209,11 @@ class Predict:
         0, "Maximum number of tokens of an example, special tokens included; 0: as in training.", low=0
     )
     batch_tokens: int = option(4096, "Tokens per batch, padding included.", low=1, metavar="N")
+
+    @property
+    def objects(self) -> bool:
+        """Whether the output is JSON objects."""
+        return self.to in ("jsonl", "entities")
 
     def check(self) -> None:
         """Raises UsageError for options that cannot be combined."""

@@ -17,6 +17,7 @@ _SUFFIXES = {  # of each task, tried in order
     "regress": _TEXTS,
     "tag": {".conllu": "conllu", ".conll": "conll", TEXT: "lines", "": "auto"},
     "roles": {"": "conllu"},
+    "parse": {"": "auto"},
     "answer": {".json": "squad", ".csv": "csv", **_OBJECTS, "": "table"},
     "choice": {".csv": "csv", ".tsv": "tsv", **_OBJECTS, "": "jsonl"},
     "coreference": {"conll": "conll", "": "gap"},  # also .gold_conll

@@ -9,6 +9,7 @@
     answer            Question            auto, squad, qamr, TABLES                     questions, qamr
     choice            Choice              auto, csv, jsonl, parquet                     choices
     roles             PredicateSentence   auto, conllu                                  roles
+    parse             UniversalSentence   auto, conllu, lines                           universal
     coreference       Coreference         auto, gap; conll: as chains                   gap
     chains            CoreferenceDocument auto, conll                                   chains
     instruct          Demonstration       auto, jsonl, parquet                          preferences
@@ -39,6 +40,7 @@ from nlptools.formats.questions import read_questions
 from nlptools.formats.reading_options import Options
 from nlptools.formats.roles import read_roles
 from nlptools.formats.texts import read_texts
+from nlptools.formats.universal import read_universal
 
 Reader = Callable[[str, Options, str], Iterator[Example]]  # path, options, encoding errors
 READERS: dict[str, Reader] = {
@@ -47,6 +49,7 @@ READERS: dict[str, Reader] = {
     "answer": read_questions,
     "choice": read_choices,
     "roles": read_roles,
+    "parse": read_universal,
     "coreference": read_coreference,
     "chains": read_chains,
     "instruct": read_demonstrations,

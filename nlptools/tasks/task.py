@@ -43,6 +43,7 @@ T = TypeVar("T")
 E = TypeVar("E")
 P = TypeVar("P")
 AUTO = "auto"
+_OUTPUTS = {"entities": ("tag",), "conllu": ("tag", "parse")}  # tasks, by the values of --to that some lack
 _SOME = 20  # labels named in a message
 _LONGEST = 40  # characters of a label in a message
 
@@ -101,8 +102,13 @@ class TaskOf(ABC, Generic[E, P]):
 
     @property
     def num_labels(self) -> int:
-        """K, of the heads "sequence" and "tokens"; other heads have a fixed size."""
+        """K, of the heads "sequence" and "tokens"; other heads have a fixed size, but for "arcs"."""
         return 2
+
+    @property
+    def num_relations(self) -> int:
+        """How many relations the head "arcs" distinguishes."""
+        return 0
 
     @property
     @abstractmethod
@@ -207,7 +213,7 @@ class TaskOf(ABC, Generic[E, P]):
 
     def lines(self, predictions: Sequence[P], examples: Sequence[E], settings: Predict, first: bool) -> list[str]:
         """The lines that `predict` writes for some examples. `first`: nothing is written yet, a header may be due."""
-        if settings.to != "text":
+        if settings.objects:
             objects = (self.as_json(p, e, settings) for p, e in zip(predictions, examples, strict=True))
             return [json.dumps(value, ensure_ascii=False) for value in objects]
         return self.text_lines(predictions, examples, settings, first)
@@ -221,11 +227,11 @@ class TaskOf(ABC, Generic[E, P]):
 
     def layout_written(self, example: E, settings: Predict) -> str:
         """The layout of `lines`, as in `files.layout_names.check_output`; `example` is the first one."""
-        return "text" if settings.to == "text" else "jsonl"
+        return "jsonl" if settings.objects else "text"
 
     @abstractmethod
     def text_lines(self, predictions: Sequence[P], examples: Sequence[E], settings: Predict, first: bool) -> list[str]:
-        """See `lines`, without --to jsonl and the like."""
+        """See `lines`; without --to jsonl or entities."""
 
     @abstractmethod
     def as_json(self, prediction: P, example: E, settings: Predict) -> dict[str, object]:
@@ -247,7 +253,8 @@ def for_training(settings: Finetune, files: Files, names: Sequence[str] = ()) ->
     """The task to train on the files `names`. Raises UsageError."""
     name, glue = task_of_files(settings.task, names, files.layout), settings.task.startswith(GLUE)
     name = glue_task(name.removeprefix(GLUE)).task if glue else name
-    task: Task = _class(name).from_options(settings, files)
+    several = bool(TASKS[name].several) and "," in (files.label_column or "")
+    task: Task = _class(name, several).from_options(settings, files)
     return task
 
 
@@ -266,9 +273,11 @@ def for_prediction(loaded: bundle.Bundle[object], settings: Predict, files: File
             " and their like",
         )
     check_options(name, settings)
-    if settings.to == "entities" and name != "tag":
-        raise UsageError(f"--to entities requires a model of the task tag, this one has the task {name}")
-    task: Task = _class(name).from_bundle(loaded, settings, files)
+    if name not in _OUTPUTS.get(settings.to, TASKS):
+        known = " or ".join(_OUTPUTS[settings.to])
+        raise UsageError(f"--to {settings.to} requires a model of the task {known}, this one has the task {name}")
+    several = bool(TASKS[name].several) and isinstance(saved, dict) and "annotates" in saved
+    task: Task = _class(name, several).from_bundle(loaded, settings, files)
     if task.head not in heads:
         raise BundleError(f"{display(str(loaded.path))}: the task is {name}, its head {task.head} is missing")
     return task
@@ -372,6 +381,7 @@ def gold(label: T | None) -> T:
     return label
 
 
-def _class(name: str) -> Any:
-    module, attribute = TASKS[name].implementation.split(":")
+def _class(name: str, several: bool = False) -> Any:
+    entry = TASKS[name]
+    module, attribute = (entry.several if several else entry.implementation).split(":")
     return getattr(import_module(module), attribute)

@@ -66,6 +66,21 @@ class ChainFiles(ExampleFiles):
 
 
 @dataclass(frozen=True)
+class UniversalFiles(ExampleFiles):
+    """Input options"""
+
+    layout: str = redefined(
+        ExampleFiles,
+        "layout",
+        "auto",
+        "Layout of the files: conllu; to predict also conll or lines (a sentence per line). auto: from the lines.",
+    )
+    label_column: str | None = redefined(
+        TableFiles, "label_column", None, "Also learn these columns of CoNLL-U, such as upos,xpos,feats."
+    )
+
+
+@dataclass(frozen=True)
 class TagFiles(ExampleFiles):
     """Input options"""
 
@@ -79,7 +94,10 @@ class TagFiles(ExampleFiles):
         TableFiles, "text_column", (), "Column of the words, by name or number from 1."
     )
     label_column: str | None = redefined(
-        TableFiles, "label_column", None, "Column of the tags, by name (upos) or number; -1 is the last column."
+        TableFiles,
+        "label_column",
+        None,
+        "Column of the tags, by name (upos) or number; -1 is the last column. Several columns of CoNLL-U: upos,feats.",
     )
     comments: bool = option(False, "In column files, skip lines that begin with # and a space.")
     scheme: str = option(

@@ -62,7 +62,7 @@ def groups(variant: str) -> tuple[type, ...]:
     if reader == SCRATCH:
         more.append(settings_class(entry.words))
     elif reader == FEATURES:
-        more.append(TagScratch if name in ("tag", "roles") else FeatureWords)
+        more.append(TagScratch if name in ("tag", "roles", "parse") else FeatureWords)
     return (_options(settings_class(entry.options), reader), *more, FinetuneTraining, Compute)
 
 

@@ -12,7 +12,7 @@ from nlptools.configs.lora import LoRA
 from nlptools.configs.tasks.table import TASKS, task
 from nlptools.errors import UsageError
 
-MEASURES = ("accuracy", "exact", "f1", "f1_macro", "f1_micro", "matthews", "pearson", "spearman", "loss")
+MEASURES = ("accuracy", "exact", "f1", "f1_macro", "f1_micro", "matthews", "pearson", "spearman", "uas", "las", "loss")
 
 
 def frozen(text: str) -> int | None:

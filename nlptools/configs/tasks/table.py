@@ -33,6 +33,7 @@ class TaskEntry:
         words: "module:Class" in this package: the options of --scratch.
         trainer: "module:function" that `finetune` hands a task without a head over to.
         by_layout: "layout:task", the task that files of this layout are for instead; "": none.
+        several: "module:Class" as `implementation`, for several label columns at once; "": the task has one.
     """
 
     options: str
@@ -45,6 +46,7 @@ class TaskEntry:
     words: str = ""
     trainer: str = ""
     by_layout: str = ""
+    several: str = ""
 
 
 _TEXTS = "nlptools.tasks.classify.task:Classification"
@@ -91,7 +93,16 @@ TASKS = {
         "tokens",
         ("conll", "conllu", "lines"),
         (*_TAGS, "split"),
+        several="nlptools.tasks.tag.columns:ColumnTags",
         **_OF_WORDS,
+    ),
+    "parse": TaskEntry(
+        "parse:ParseOptions",
+        "files:UniversalFiles",
+        "nlptools.tasks.parse.task:Parsing",
+        "arcs",
+        ("conllu", "conll", "lines"),
+        ("split",),
     ),
     "roles": TaskEntry(
         "tag:RolesOptions", "files:TagFiles", "nlptools.tasks.tag.roles:Roles", "tokens", ("conllu",), _TAGS

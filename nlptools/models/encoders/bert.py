@@ -328,14 +328,19 @@ class BertWithHeads(TaskHeads):
         masked: which token is at a masked position (BERT, and ELECTRA's generator), or None.
         next_sentence: (B, D) pooled -> (B, 2): 0 the next sentence, 1 a random one; or None.
         replaced: whether each token was replaced (ELECTRA's discriminator), or None.
-        sequence, tokens, spans, choice, yes_no, mentions, crf, layer_mix, layer_concat: see `TaskHeads`.
+        sequence, tokens, spans, choice, yes_no, mentions, arcs, crf, layer_mix, layer_concat: see `TaskHeads`.
     """
 
     def __init__(
-        self, config: EncoderConfig, heads: tuple[str, ...] = (), num_labels: int = 2, concatenated: int = 1
+        self,
+        config: EncoderConfig,
+        heads: tuple[str, ...] = (),
+        num_labels: int = 2,
+        concatenated: int = 1,
+        num_relations: int = 0,
     ) -> None:
-        """`num_labels`, `concatenated`: see `TaskHeads`."""
-        super().__init__(config, heads, num_labels, concatenated)
+        """`num_labels`, `concatenated`, `num_relations`: see `TaskHeads`."""
+        super().__init__(config, heads, num_labels, concatenated, num_relations)
         D = config.hidden_size
         self.encoder: Bert = config.encoder(pooler="pooler" in heads)
         self.initializer_range = config.initializer_range

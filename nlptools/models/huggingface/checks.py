@@ -33,6 +33,8 @@ OUR_HEADS = {  # unknown to transformers, which leaves them out when it opens th
     "mentions.dense": "nlptools.mentions.dense",
     "mentions.output": "nlptools.mentions.output",
     **{name: f"nlptools.{name}" for name in ("chains", *(f"chains.{layer}" for layer in CHAIN_LAYERS))},
+    "arcs": "nlptools.arcs",
+    "arcs.dense": "nlptools.arcs.dense",
     "layer_mix": "nlptools.layer_mix",
     "layer_concat": "nlptools.layer_concat",
 }
@@ -154,3 +156,10 @@ def concatenated_in(weights: Mapping[str, Tensor]) -> int:
     ours = "layer_concat.weight"
     weight = weights.get(f"nlptools.{ours}", weights.get(ours))
     return 1 if weight is None or weight.dim() != 2 else max(1, weight.shape[1] // max(1, weight.shape[0]))
+
+
+def relations_in(weights: Mapping[str, Tensor]) -> int:
+    """How many relations the head "arcs" of a directory knows; 0 without one."""
+    ours = "arcs.relation_weight"
+    weight = weights.get(f"nlptools.{ours}", weights.get(ours))
+    return 0 if weight is None else len(weight)

@@ -195,7 +195,7 @@ def weights_from_hf(
 
 def heads_in(arch: str, weights: Mapping[str, Tensor], config: Configuration, data: JsonObject) -> dict[str, object]:
     """The arguments of a model's class besides its configuration, for a directory with this config.json: of models with
-    heads of tasks, which `heads` it has, their `num_labels`, and how many layers they see `concatenated`.
+    heads of tasks, which `heads` it has, their `num_labels` and `num_relations`, and how many layers they see `concatenated`.
     """
     if registry.with_heads(arch) != arch:
         return {}
@@ -204,8 +204,12 @@ def heads_in(arch: str, weights: Mapping[str, Tensor], config: Configuration, da
         heads = checks.our_heads_in(weights)
     else:
         heads = cast(TaskFamily, family).heads_in(weights, config, checks.architectures(data))
-    labels, concatenated = checks.labels_in(weights), checks.concatenated_in(weights)
-    return {"heads": heads, "num_labels": labels, "concatenated": concatenated}
+    return {
+        "heads": heads,
+        "num_labels": checks.labels_in(weights),
+        "concatenated": checks.concatenated_in(weights),
+        "num_relations": checks.relations_in(weights),
+    }
 
 
 def _family(arch: str, config: Configuration) -> FolderLayout | None:

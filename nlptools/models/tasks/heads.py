@@ -1,6 +1,6 @@
 """Heads of tasks on top of the hidden states of an encoder or a language model.
 
-Shapes: B batch, T length, N positions, D hidden, K labels.
+Shapes: B batch, T length, N positions, D hidden, K labels, A + R size of the vectors of a parser.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from nlptools.configs.layers import Layers
 from nlptools.errors import UsageError
+from nlptools.layers.biaffine import DependencyHead
 from nlptools.layers.chains import ChainHead
 from nlptools.layers.crf import Crf
 from nlptools.layers.dropout import Dropout
@@ -23,8 +24,8 @@ from nlptools.layers.packed import EqualLengths
 from nlptools.layers.pooling import choose
 from nlptools.models.contract import Hidden, Layered
 
-TASK_HEADS = ("sequence", "tokens", "spans", "choice", "yes_no", "mentions", "chains")
-OF_TOKENS = ("tokens", "spans", "chains")  # heads with logits for each token
+TASK_HEADS = ("sequence", "tokens", "spans", "choice", "yes_no", "mentions", "chains", "arcs")
+OF_TOKENS = ("tokens", "spans", "chains", "arcs")  # heads with an output for each token
 ROW_HEADS = ("sequence", "choice")  # of one vector per row
 LAYER_HEADS = ("layer_mix", "layer_concat")  # learned combinations of several layers into the one that they see
 BESIDE_HEADS = ("crf", *LAYER_HEADS)
@@ -43,6 +44,7 @@ class TaskHeads(nn.Module):
         yes_no: in addition to "spans", whether the answer is a span, yes or no, of the token that stands for no answer; or None.
         mentions: which name a pronoun means, of the vectors of all three; or None.
         chains: what the spans of a document are compared by, of each token; or None.
+        arcs: vectors of each token for the arcs of a dependency tree; or None.
         crf: scores of successive labels, in addition to "tokens"; or None.
         layer_mix: the heads see a weighted sum of all layers; or None.
         layer_concat: they see a linear map of several layers side by side; or None.
@@ -55,18 +57,22 @@ class TaskHeads(nn.Module):
     family: str | None = None  # of models that are trained without pretraining, see `tasks.without_pretraining`
     initializer_range = 0.02  # standard deviation of the first weights of heads
 
-    def __init__(self, config: Any, heads: tuple[str, ...], num_labels: int, concatenated: int = 1) -> None:
+    def __init__(
+        self, config: Any, heads: tuple[str, ...], num_labels: int, concatenated: int = 1, num_relations: int = 0
+    ) -> None:
         """The heads come by `add_heads`.
 
         Args:
             num_labels: K, of the heads "sequence", "tokens" and "crf".
             concatenated: layers that "layer_concat" takes.
+            num_relations: of the head "arcs".
         """
         super().__init__()
         self.config = config
         self.heads = heads
         self.num_labels = num_labels
         self.concatenated = concatenated
+        self.num_relations = num_relations
 
     def add_heads(self, activation: str, dense: Mapping[str, str] = NO_LAYERS, bias: bool = True) -> None:
         """Create the heads of tasks. `dense` (by head), `bias`: of the `ROW_HEADS`, see `SequenceHead`."""
@@ -81,6 +87,7 @@ class TaskHeads(nn.Module):
         self.yes_no = Linear(D, 3) if "yes_no" in heads else None
         self.mentions = MentionHead(D, activation, dropout) if "mentions" in heads else None
         self.chains = ChainHead(D, dropout) if "chains" in heads else None
+        self.arcs = DependencyHead(D, self.num_relations) if "arcs" in heads else None
         self.layer_mix = LayerMix(self.config.num_hidden_layers + 1) if "layer_mix" in heads else None
         self.layer_concat = Linear(self.concatenated * D, D, bias=False) if "layer_concat" in heads else None
         self.dropout = Dropout(dropout)
@@ -158,7 +165,8 @@ class TaskHeads(nn.Module):
         "sequence": (B, K); "choice": (B,), both of the first position, where the token has to be that stands for its row;
         "tokens": (B, T, K); "chains": (B, T, 4 F), see `layers.chains`; "spans": (B, T, 2), begin and end,
         or (B, T, 5) with a head "yes_no", three scores that count at the token for no answer; "mentions": (B, 3) with `spans`
-        (B, 3, 2), the first and last position of each in its row, or in (N, D) hidden states of all rows end to end.
+        (B, 3, 2), the first and last position of each in its row, or in (N, D) hidden states of all rows end to end;
+        "arcs": (B, T, 2 (A + R)), after the K numbers of "tokens" in a model that has this head too.
         """
         if head == "tokens":
             assert self.tokens is not None
@@ -172,6 +180,11 @@ class TaskHeads(nn.Module):
         elif head == "chains":
             assert self.chains is not None
             out = self.chains(self.dropout(hidden))
+        elif head == "arcs":
+            assert self.arcs is not None
+            out = self.arcs(hidden)
+            if self.tokens is not None:
+                out = torch.cat([self.tokens(self.dropout(hidden)), out], -1)
         elif head == "mentions":
             assert self.mentions is not None and spans is not None
             if hidden.dim() == 3:

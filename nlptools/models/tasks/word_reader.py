@@ -50,6 +50,7 @@ class WordReaderConfig:
         layers: which layers of the ELMo, as --layers has them.
         elmo: its sizes, of an `ElmoConfig`; None without features.
         elmo_lowercase: whether it reads words in lower case.
+        num_relations: of the head "arcs".
     """
 
     vocab_size: int
@@ -69,6 +70,7 @@ class WordReaderConfig:
     layers: str = "mix"
     elmo: Any = None
     elmo_lowercase: bool = False
+    num_relations: int = 0
 
     def __post_init__(self) -> None:
         limits = {"trained": 1 << 26, "character_hidden": 1 << 12, "state_size": 1 << 16, "depth": 64}
@@ -142,7 +144,7 @@ class WordReader(TaskHeads):
     kept: tuple[Any, Any] | None = None
 
     def __init__(self, config: WordReaderConfig) -> None:
-        super().__init__(config, config.heads, config.num_labels)
+        super().__init__(config, config.heads, config.num_labels, num_relations=config.num_relations)
         self.add_heads("relu")
         self.input = WordInput(config)
         self.types = nn.Embedding(2, _TYPE_SIZE)

@@ -9,21 +9,52 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
+from typing import Any, ClassVar
 
-from nlptools.configs.finetuning import Predict
-from nlptools.errors import shown
+from nlptools import bundle
+from nlptools.configs.finetuning import Files, Predict
+from nlptools.errors import UsageError, shown
 from nlptools.files import streams
 from nlptools.formats import tag_schemes
 from nlptools.formats.conll import split_tabs
 from nlptools.formats.examples import TaggedSentence
+from nlptools.formats.universal import annotated, as_universal, column_of
+from nlptools.json_types import JsonObject
 from nlptools.tasks.tag import output
 from nlptools.tasks.tag.word_labels import UNSEEN_HINT, Tagged, WordLabels
-from nlptools.tasks.task import AUTO, gold, listed
+from nlptools.tasks.task import AUTO, gold, listed, saved_setting
 
 
 @dataclass(frozen=True)
 class Tagging(WordLabels[TaggedSentence]):
-    """See the module's docstring."""
+    """See the module's docstring.
+
+    Attributes:
+        universal: the column of CoNLL-U that has the tags, "" in other files; learned.
+    """
+
+    universal: str = ""
+
+    learns: ClassVar[tuple[str, ...]] = (*WordLabels.learns, "universal")
+
+    @classmethod
+    def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> WordLabels[TaggedSentence]:
+        """See `WordLabels`. Raises UsageError for --to conllu if the tags are not those of a column of CoNLL-U."""
+        universal = saved_setting(loaded.config, "universal", "")
+        if settings.to == "conllu" and not universal:
+            raise UsageError("--to conllu: the model was not trained on CoNLL-U", hint="--columns writes any columns")
+        task: Any = super().from_bundle(loaded, settings, files)
+        tagging: WordLabels[TaggedSentence] = replace(task, universal=universal)
+        return tagging
+
+    def learn(self, examples: Sequence[TaggedSentence]) -> WordLabels[TaggedSentence]:
+        column = self.options.label_column if examples[0].layout == "conllu" else None
+        task: Any = super().learn(examples)
+        tagging: WordLabels[TaggedSentence] = replace(task, universal=column_of(column or ""))
+        return tagging
+
+    def own_settings(self) -> JsonObject:
+        return {**super().own_settings(), "universal": self.universal}
 
     def gold(self, example: TaggedSentence) -> tuple[str, ...]:
         return gold(example.tags)
@@ -72,13 +103,19 @@ class Tagging(WordLabels[TaggedSentence]):
     def text_lines(
         self, predictions: Sequence[Tagged], examples: Sequence[TaggedSentence], settings: Predict, first: bool
     ) -> list[str]:
-        return output.tags(examples, list(map(self.written_tags, predictions)), settings.columns)
+        tags = list(map(self.written_tags, predictions))
+        if settings.to != "conllu":
+            return output.tags(examples, tags, settings.columns)
+        universal = map(as_universal, examples)
+        return [
+            line for e, values in zip(universal, tags, strict=True) for line in annotated(e, {self.universal: values})
+        ]
 
     def lines(
         self, predictions: Sequence[Tagged], examples: Sequence[TaggedSentence], settings: Predict, first: bool
     ) -> list[str]:
         """See `Task`. An example without words holds the lines after the last sentence of a file, unless each line is one."""
-        if settings.to != "text":
+        if settings.objects:
             kept = [bool(e.words) or e.layout == "lines" for e in examples]
             predictions, examples = list(compress(predictions, kept)), list(compress(examples, kept))
         return super().lines(predictions, examples, settings, first)

@@ -54,7 +54,7 @@ from nlptools.tasks.task import (
 )
 from nlptools.text.words import split_words
 
-_SPLITS = {"words": split_words, "whitespace": at_spaces}  # of lines of text
+SPLITS = {"words": split_words, "whitespace": at_spaces}  # of lines of text
 _INSIDE = "iob2"  # the scheme of all labels of spans
 UNSEEN_HINT = "remove its sentence, or add examples of it to the training data"
 _SENTENCES = 64  # likelihoods that are computed together
@@ -130,7 +130,7 @@ class WordLabels(TaskOf[W, Tagged]):
             labelled=False,
             tagged=TagColumns(columns, frozenset(labels)),
             role_spans=role_spans,
-            words_of=_SPLITS[settings.split],
+            words_of=SPLITS[settings.split],
         )
         task = cls(
             name,

@@ -208,7 +208,8 @@ def new_model(
     if not held.causal and task.head in ROW_HEADS and config.is_pooled(task.head):
         heads = ("pooler", *heads)
     arch = registry.with_heads(base.arch) or base.arch
-    model: TaskHeads = registry.build(arch, config, heads=heads, num_labels=task.num_labels, concatenated=sees)
+    sizes = {"num_labels": task.num_labels, "num_relations": task.num_relations, "concatenated": sees}
+    model: TaskHeads = registry.build(arch, config, heads=heads, **sizes)
     torch.manual_seed(seed)
     model.initialize()
     task.begin(model)

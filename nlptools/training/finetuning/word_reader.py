@@ -124,6 +124,7 @@ class FeatureNetwork(WordNetwork[WordReader]):
             layers="mix" if layers(options.layers).kind == "mix" else options.layers,
             elmo=replace(held, softmax=False) if used else None,
             elmo_lowercase=self.base.tokenizer.lowercase,
+            num_relations=task.num_relations,
         )
         return WordReader(config)
 
