@@ -36,7 +36,7 @@ COMMANDS = {
     "pretrain-bert": ("Training", "Train a BERT or an ELECTRA on text."),
     "finetune": (
         "Training",
-        "Train a model for a task: labels, tags, answers, choices, instructions, rewards, preferences.",
+        "Train a model for a task: labels, tags, trees, answers, choices, instructions, rewards, preferences.",
     ),
     "train-reward": ("Training", "Train a reward model on ranked responses."),
     "train-ppo": ("Training", "Train a language model with rewards for its own samples."),
