@@ -331,16 +331,9 @@ class BertWithHeads(TaskHeads):
         sequence, tokens, spans, choice, yes_no, mentions, arcs, crf, layer_mix, layer_concat: see `TaskHeads`.
     """
 
-    def __init__(
-        self,
-        config: EncoderConfig,
-        heads: tuple[str, ...] = (),
-        num_labels: int = 2,
-        concatenated: int = 1,
-        num_relations: int = 0,
-    ) -> None:
-        """`num_labels`, `concatenated`, `num_relations`: see `TaskHeads`."""
-        super().__init__(config, heads, num_labels, concatenated, num_relations)
+    def __init__(self, config: EncoderConfig, heads: tuple[str, ...] = (), num_labels: int = 2, **sizes: int) -> None:
+        """`num_labels` and other `sizes` of heads: see `TaskHeads`."""
+        super().__init__(config, heads, num_labels, **sizes)
         D = config.hidden_size
         self.encoder: Bert = config.encoder(pooler="pooler" in heads)
         self.initializer_range = config.initializer_range

@@ -27,19 +27,12 @@ class WithHeads(TaskHeads):
 
     encoder: LanguageModel
 
-    def __init__(
-        self,
-        model: LanguageModel,
-        heads: tuple[str, ...] = (),
-        num_labels: int = 2,
-        concatenated: int = 1,
-        num_relations: int = 0,
-    ) -> None:
-        """`model` loses its output matrix, unless `LANGUAGE` is among `heads`. `num_labels`, `concatenated`, `num_relations`:
-        see `TaskHeads`.
+    def __init__(self, model: LanguageModel, heads: tuple[str, ...] = (), num_labels: int = 2, **sizes: int) -> None:
+        """`model` loses its output matrix, unless `LANGUAGE` is among `heads`. `num_labels` and other `sizes` of
+        heads: see `TaskHeads`.
         """
         own = tuple(head for head in heads if head != LANGUAGE)
-        super().__init__(model.config, own, num_labels, concatenated, num_relations)
+        super().__init__(model.config, own, num_labels, **sizes)
         self.encoder = model
         self.runs_in_16_bits = model.runs_in_16_bits
         self.initializer_range = model.initializer_range
