@@ -73,6 +73,7 @@ SCRIPTS = {
     "pretraining_quality": Script("training/pretraining models/encoders", "--encoders none --seeds 1 --examples 20 --size 4000"
                                   " -- --layers 1 --hidden 16 --heads 1 --intermediate 16", 300),
     "task_quality": Script("training/finetuning tasks models/encoders", "--tasks sst2,bag --examples 20", 200),
+    "universal_quality": Script("training/finetuning tasks models/encoders", "--examples 20", 15),
     "language_model_families": Script(_LM, "--parts mixture --lines 40 --share 0.01", 300),
 }  # fmt: skip
 
