@@ -20,7 +20,7 @@ OPTIONS = (
     "--arch rnn --cell gru --layers 1 --hidden 160 --embedding 128 --dropout 0.2 --batch-tokens 2048 --lr 3e-3 --warmup 200"
     " --threads 1"
 )
-DECODINGS = {"beam 5": ("--beam", "5"), "greedy": ("--beam", "0")}
+DECODINGS = {"beam 5": ("--beam", "5"), "greedy": ("--beam", "1")}
 LIMITS = "8,12,16,20"
 
 
