@@ -55,7 +55,7 @@ def test_what_finetune_writes_opens_there(tmp_path: Path, family: str) -> None:
     found = [
         p for _, made in ours.predictions(ours.task.read([str(tmp_path / "new.txt")], False, "strict")) for p in made
     ]
-    ids = [[2, *ours.encoding.tokenizer.encode(text), 3] for text, _ in rows]
+    ids = [[2, *ours.members[0].encoding.tokenizer.encode(text), 3] for text, _ in rows]
     assert np.allclose(np.stack(found), log_probabilities(model.eval(), ids), atol=1e-4)
 
 
@@ -79,7 +79,7 @@ def test_their_directories_answer_here(tmp_path: Path, family: str, pair: bool) 
     given = [(a, b) for (a, _), (b, _) in zip(texts(30), texts(30, 1), strict=True)]
     path = table(tmp_path / "a.tsv", [row if pair else row[:1] for row in given])
     lines = [line for some in ours.lines([str(path)]) for line in some]
-    encode = ours.encoding.tokenizer.encode
+    encode = ours.members[0].encoding.tokenizer.encode
     rows = [[2, *encode(a), 3, *([*encode(b), 3] if pair else [])] for a, b in given]
     types = [
         [0] * (len(encode(a)) + 2) + [1] * (len(row) - len(encode(a)) - 2)
@@ -112,7 +112,7 @@ def test_their_regressors_answer_here(tmp_path: Path, family: str, problem: str 
         path = table(tmp_path / "a.tsv", rows)
         return [line for some in predictor(tmp_path / "theirs", **changes).lines([str(path)]) for line in some]
 
-    encode = predictor(tmp_path / "theirs").encoding.tokenizer.encode
+    encode = predictor(tmp_path / "theirs").members[0].encoding.tokenizer.encode
     given = [text for text, _ in texts(30)]
     lines = answers([(text,) for text in given])
     with torch.inference_mode():
@@ -157,7 +157,7 @@ def test_what_tags_opens_there(tmp_path: Path, family: str, task: str, crf: bool
     ours = predictor(tmp_path / "out")
     assert list(model.config.id2label.values()) == list(ours.task.labels)  # type: ignore[attr-defined]
     examples = list(ours.task.read([str(path)], False, "strict"))
-    rows = ours.task.features(examples, ours.encoding, False).rows
+    rows = ours.task.features(examples, ours.members[0].encoding, False).rows
     found = [p for _, some in ours.predictions(examples) for p in some]
     assert len(found) == len(examples) == len(rows)
     for i, said in enumerate(found):
@@ -189,7 +189,7 @@ def test_their_taggers_answer_here(tmp_path: Path, family: str) -> None:
     (tmp_path / "theirs" / "vocab.txt").write_text("".join(f"{word}\n" for word in WORDS))
     path = columns(tmp_path / "a.txt", sentences(20))
     lines = [line for some in predictor(tmp_path / "theirs").lines([str(path)]) for line in some]
-    encode = predictor(tmp_path / "theirs").encoding.tokenizer.encode
+    encode = predictor(tmp_path / "theirs").members[0].encoding.tokenizer.encode
     for line, rows in zip(lines, sentences(20), strict=True):
         ids = torch.tensor([[2, *(i for word, _ in rows for i in encode(word)), 3]])
         with torch.inference_mode():

@@ -103,7 +103,7 @@ def test_what_finetune_writes_opens_there(tmp_path: Path, task: str) -> None:
         assert list(model.config.id2label.values()) == list(ours.task.labels)  # type: ignore[attr-defined]
     assert model.config.pad_token_id == model.config.eos_token_id == 0
     examples = list(ours.task.read([str(path)], False, "strict"))
-    made = ours.task.features(examples, ours.encoding, False)
+    made = ours.task.features(examples, ours.members[0].encoding, False)
     found = outputs.logits(ours.model, ours.task.head, made, ours.backend)
     assert found is not None
     batch = made.rows.batch(np.arange(len(made)), 0)  # padded, as they read it
@@ -192,7 +192,7 @@ def test_their_language_models_are_finetuned(tmp_path: Path) -> None:
     path = table(tmp_path / "a.tsv", texts(60))
     train(tmp_path, path, epochs=1.0)
     ours = Predictor(bundle.load(tmp_path / "out"), Backend.detect(FP32), Predict())
-    made = ours.task.features(list(ours.task.read([str(path)], False, "strict")), ours.encoding, False)
+    made = ours.task.features(list(ours.task.read([str(path)], False, "strict")), ours.members[0].encoding, False)
     assert (made.rows.ids[made.rows.bounds[:-1]] == 0).all()  # they begin with the end-of-text token
 
 

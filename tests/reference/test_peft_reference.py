@@ -56,7 +56,7 @@ def test_tasks_open_there(tmp_path: Path, family: str, task: str) -> None:
     merging.convert(str(tmp_path / "out"), str(tmp_path / "merged"))
     merged = getattr(transformers, f"AutoModelFor{kind}").from_pretrained(tmp_path / "merged")
     examples = list(ours.task.read([str(path)], False, "strict"))
-    features = ours.task.features(examples, ours.encoding, False)
+    features = ours.task.features(examples, ours.members[0].encoding, False)
     found = outputs.logits(ours.model, ours.task.head, features, ours.backend)
     assert found is not None
     batch = features.rows.batch(np.arange(len(features)), 0)
