@@ -12,6 +12,7 @@ from nlptools.cli.manual.command_pages import command_page
 MAIN = {
     "tokenize": "tokenizer to decode lowercase vocab sample text output force line_buffered",
     "build-vocab": "kind size min_count special lowercase tokenizer max_lines output force",
+    "attend": "layer head mean part per to view text output force",
     "phrases": "scoring threshold min_count connectors save model text output force",
     "train-w2v": "output model dim window negative subwords min_count epochs lr init workers run valid force",
     "train-lm": "tokenizer output valid arch preset layers hidden context lr epochs max_time init",

@@ -37,7 +37,7 @@ def fine_tuned(path: Path, *heads: str, family: str = "bert", seed: int = 1, **t
     """A small encoder with these heads and random weights, wide enough for outputs that differ."""
     config = EncoderConfig(len(WORDS), 8, 2, 2, 12, family, 4 if family == "electra" else 0, max_position_embeddings=20)
     torch.manual_seed(seed)
-    model = BertWithHeads(config, heads, 3, 2 if "layer_concat" in heads else 1)
+    model = BertWithHeads(config, heads, 3, concatenated=2 if "layer_concat" in heads else 1)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(torch.randn(parameter.shape)).mul_(0.5)
