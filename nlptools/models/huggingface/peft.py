@@ -22,7 +22,7 @@ from nlptools.errors import BundleError, display, shorten
 from nlptools.files import artifacts, atomic, hub_cache
 from nlptools.json_types import JsonObject
 from nlptools.models import registry
-from nlptools.models.huggingface import adapter_settings, checks
+from nlptools.models.huggingface import adapter_settings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -84,6 +84,8 @@ def save(
     config: JsonObject,
 ) -> list[str]:
     """Write the adapters and heads among `weights`, by our names; returns the names of the files. `config`: the config.json."""
+    from nlptools.models.huggingface import checks  # loads torch, which light commands do without
+
     from nlptools.models.huggingface import directories
 
     low, inner, turned = _adapters(arch, weights, sizes)
@@ -264,6 +266,8 @@ def _untie(weights: _Weights, config: JsonObject) -> tuple[str, str] | None:
     """The names of the embedding and of the output matrix among the weights of a base that ties them; None if it does not.
     Afterwards the output matrix is among them, as the same tensor.
     """
+    from nlptools.models.huggingface import checks  # loads torch, which light commands do without
+
     from nlptools.models.huggingface import checks, directories
 
     arch, sizes = directories.config_from_hf(config)
@@ -289,6 +293,8 @@ def _split(tensors: Mapping[str, Tensor]) -> tuple[dict[str, tuple[Tensor, Tenso
     """The matrices A (rank, in) and B (out, rank) of each module, and the weights that stand for themselves, among them weights
     of modules that also have matrices. Raises BundleError.
     """
+    from nlptools.models.huggingface import checks  # loads torch, which light commands do without
+
     from nlptools.models.huggingface import checks
 
     low: dict[str, dict[str, Tensor]] = {}
@@ -345,6 +351,8 @@ class _Weights:
         Two tied matrices are replaced together, unless one of them is trained apart from the other. Raises BundleError for a
         weight that has two names.
         """
+        from nlptools.models.huggingface import checks  # loads torch, which light commands do without
+
         from nlptools.models.huggingface import checks
 
         placed: dict[str, Tensor] = {}
