@@ -84,9 +84,7 @@ def save(
     config: JsonObject,
 ) -> list[str]:
     """Write the adapters and heads among `weights`, by our names; returns the names of the files. `config`: the config.json."""
-    from nlptools.models.huggingface import checks  # loads torch, which light commands do without
-
-    from nlptools.models.huggingface import directories
+    from nlptools.models.huggingface import checks, directories
 
     low, inner, turned = _adapters(arch, weights, sizes)
     heads = {name: tensor for name, tensor in weights.items() if is_whole(arch, name)}
@@ -266,8 +264,6 @@ def _untie(weights: _Weights, config: JsonObject) -> tuple[str, str] | None:
     """The names of the embedding and of the output matrix among the weights of a base that ties them; None if it does not.
     Afterwards the output matrix is among them, as the same tensor.
     """
-    from nlptools.models.huggingface import checks  # loads torch, which light commands do without
-
     from nlptools.models.huggingface import checks, directories
 
     arch, sizes = directories.config_from_hf(config)
@@ -293,8 +289,6 @@ def _split(tensors: Mapping[str, Tensor]) -> tuple[dict[str, tuple[Tensor, Tenso
     """The matrices A (rank, in) and B (out, rank) of each module, and the weights that stand for themselves, among them weights
     of modules that also have matrices. Raises BundleError.
     """
-    from nlptools.models.huggingface import checks  # loads torch, which light commands do without
-
     from nlptools.models.huggingface import checks
 
     low: dict[str, dict[str, Tensor]] = {}
@@ -351,8 +345,6 @@ class _Weights:
         Two tied matrices are replaced together, unless one of them is trained apart from the other. Raises BundleError for a
         weight that has two names.
         """
-        from nlptools.models.huggingface import checks  # loads torch, which light commands do without
-
         from nlptools.models.huggingface import checks
 
         placed: dict[str, Tensor] = {}
