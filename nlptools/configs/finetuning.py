@@ -118,13 +118,22 @@ class FinetuneTraining(Training):
     epochs: float = redefined(Training, "epochs", 3.0)
     lr: float = redefined(Training, "lr", 5e-5)
     warmup: float = redefined(Training, "warmup", 0.1)
-    schedule: str = redefined(Training, "schedule", "linear")
+    schedule: str = redefined(
+        Training,
+        "schedule",
+        "linear",
+        "Learning rate after the warm-up. trapezoid: constant, with a decay over the last fifth; inverse-sqrt: decay with the"
+        " square root of the step (Vaswani et al. 2017); plateau: divide by --decay after each validation without improvement;"
+        " epoch-decay: divide by --decay in each epoch after the first.",
+    )
     weight_decay: float = redefined(Training, "weight_decay", 0.01)
     log_every: str = redefined(Training, "log_every", "50")
-    # not options here: BERT's values, which nobody changes
+    # not options here: BERT's values, and those of recipes for language models
     min_lr: ClassVar[float] = 0.0  # type: ignore[misc]
     beta2: ClassVar[float] = 0.999  # type: ignore[misc]
     average: ClassVar[int] = 1  # type: ignore[misc]
+    decay_after: ClassVar[int] = 1  # type: ignore[misc]
+    asgd_patience: ClassVar[int] = 5  # type: ignore[misc]
     compile: ClassVar[bool] = False  # type: ignore[misc]
 
 

@@ -41,7 +41,22 @@ def _class_weights() -> str:
 
 
 @dataclass(frozen=True)
-class ClassifyOptions(PretrainedOptions):
+class SequenceOptions(PretrainedOptions):
+    """Options of tasks with one label or number for each example"""
+
+    lm_weight: float = option(
+        0.0,
+        "Weight of an auxiliary language-model loss: the mean cross-entropy of the tokens of each example, added to the loss of"
+        " the task (Radford et al. 2018 use 0.5). For language models.",
+        low=0,
+        high=100,
+        metavar="X",
+        excludes=("scratch", "features", "layers", "lora"),
+    )
+
+
+@dataclass(frozen=True)
+class ClassifyOptions(SequenceOptions):
     """One label of a text, or several with --multi-label"""
 
     scratch: str | None = _scratch(SCRATCH, "logistic regression, ")
@@ -50,7 +65,7 @@ class ClassifyOptions(PretrainedOptions):
 
 
 @dataclass(frozen=True)
-class PairOptions(PretrainedOptions):
+class PairOptions(SequenceOptions):
     """One label of two texts, such as entailment"""
 
     scratch: str | None = _scratch()
@@ -58,7 +73,7 @@ class PairOptions(PretrainedOptions):
 
 
 @dataclass(frozen=True)
-class RegressOptions(PretrainedOptions):
+class RegressOptions(SequenceOptions):
     """A number for one or two texts, such as similarity"""
 
     best: str = redefined(

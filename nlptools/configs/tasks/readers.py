@@ -25,6 +25,7 @@ _ENCODER: dict[str, object] = {
     "encoder_dropout": None,
     "layer_decay": 1.0,
     "unfreeze": 0.0,
+    "lm_weight": 0.0,
     "lora": 0,
     "lora_alpha": 16.0,
     "lora_dropout": 0.0,

@@ -97,15 +97,6 @@ class PretrainedOptions(LoRA, TaskOptions):
         metavar="X",
         excludes=("freeze",),
     )
-    lm_weight: float = option(
-        0.0,
-        "Weight of an auxiliary language-model loss: the mean cross-entropy of the tokens of each example, added to the loss of"
-        " the task (Radford et al. 2018 use 0.5). For language models with a task of one label or number for each example.",
-        low=0,
-        high=100,
-        metavar="X",
-        excludes=("scratch", "features", "layers", "lora"),
-    )
     seeds: int = option(
         1,
         "Train N times, with --seed and the seeds after it, in DIR/seed-N; DIR contains the best model.",

@@ -72,7 +72,7 @@ TASKS = {
         "sequence",
         (*_TABLES, "rte", "trec", "trec-fine"),
         _LINES,
-        **_OF_TEXTS,
+        **{**_OF_TEXTS, "words": "words:ClassifyScratch"},
     ),
     "pair": TaskEntry(
         "classify:PairOptions", "files:TableFiles", _TEXTS, "sequence", (*_TABLES, "rte"), _LINES, **_OF_TEXTS

@@ -53,6 +53,12 @@ class TextScratch(WordOptions):
         choices=("mean", "max"),
         only={"scratch": ("mean",)},
     )
+
+
+@dataclass(frozen=True)
+class ClassifyScratch(TextScratch):
+    """Options without pretraining"""
+
     values: str = option(
         "counts",
         "Values of logistic: how often each word occurs, or numbers separated by spaces; --text-column a,b,c reads them from"
@@ -92,7 +98,7 @@ class FeatureWords(TagScratch):
 
 
 @dataclass(frozen=True)
-class Scratch(TextScratch, TagScratch):
+class Scratch(ClassifyScratch, TagScratch):
     """Options without pretraining"""
 
     def check(self, arch: str) -> None:

@@ -96,8 +96,6 @@ class Pretrained:
         """See `Reader`; with a new head, or with its own head if that is for the same labels."""
         options = self.options
         which = layers(options.layers)
-        if options.lm_weight and task.head != "sequence":
-            raise UsageError(f"--lm-weight applies to classify, pair and regress, not to {task.name}")
         model = new_model(self.base, task, seed, which, options.encoder_dropout, (LANGUAGE,) * bool(options.lm_weight))
         if self.adapter is not None:
             lora.adapt(model, self.arch, self.adapter.settings, seed, _weights(self.base, task, which))
