@@ -261,9 +261,10 @@ def test_a_time_limit_stops_with_everything_saved(call: Run, text: Path) -> None
 
 
 def test_two_processes_train_what_one_does(text: Path, call: Run) -> None:
+    """Two processes with batches of 8 train on the joint batches of one process with 16."""
     args = ("-t", "words", "--vocab", "vocab.tsv", *SMALL, "--dropout", 0, "--steps", 6, "--lr", "1e-2", "--warmup", 0,
             "--valid", "valid.tsv", "--valid-every", 3, "--threads", 1, "train.tsv")  # fmt: skip
-    assert call("train-seq2seq", *args, "--accumulate", 2, "-o", "one").code == 0
+    assert call("train-seq2seq", *args, "--batch-size", 16, "-o", "one").code == 0
     command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "nlptools",
                "train-seq2seq", *map(str, args), "-o", "two"]  # fmt: skip
     env = environment(OMP_NUM_THREADS="1")
