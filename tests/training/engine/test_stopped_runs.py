@@ -32,9 +32,21 @@ def continued(call: Run, tmp_path: Path, name: str) -> list[str]:
 
 
 def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor], exact: bool) -> bool:
+    """Whether the tensors are equal, or equal but for rounding. The bias of keys has a gradient of 0, since softmax cancels it:
+    Adam divides its rounding errors by their own size, so it is compared only where processors round alike.
+    """
+    if not exact:
+        one, other = ({name: _without_keys(name, each) for name, each in tensors.items()} for tensors in (one, other))
     tolerance = {} if exact else {"rtol": 1e-4, "atol": 1e-6}
     equal = torch.equal if exact else torch.allclose
     return one.keys() == other.keys() and all(equal(one[name], other[name], **tolerance) for name in one)
+
+
+def _without_keys(name: str, tensor: torch.Tensor) -> torch.Tensor:
+    if not name.endswith(("query_key_value.bias", "c_attn.bias")):
+        return tensor
+    query, _, value = tensor.chunk(3)
+    return torch.cat([query, value])
 
 
 def test_train_lm(call: Run, tmp_path: Path) -> None:
