@@ -96,7 +96,7 @@ def test_models_that_have_no_such_scores(call: Run, bert: Path, tmp_path: Path) 
     assert done.code == 2 and "is an encoder, which score cannot take" in done.err
     assert "score --masked, fill, embed, attend, predict --ask and finetune can" in done.err
     done = call("score", plain, stdin="it\n")
-    assert done.code == 2 and "hint: embed, predict --ask and finetune can use it" in done.err
+    assert done.code == 2 and "hint: embed, attend, predict --ask and finetune can use it" in done.err
 
 
 def test_a_tokenizer_without_a_mask(call: Run, tmp_path: Path) -> None:

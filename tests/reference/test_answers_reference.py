@@ -43,7 +43,7 @@ def logits_of(directory: Path, path: Path) -> tuple[Any, list[np.ndarray]]:
     """Our rows of the examples of a file, and our logits."""
     ours = predictor(directory)
     made = ours.task.features(list(ours.task.read([str(path)], False, "strict")), ours.members[0].encoding, False)
-    found = outputs.logits(ours.model, ours.task.head, made, ours.backend)
+    found = outputs.logits(ours.members[0].model, ours.task.head, made, ours.members[0].backend)
     assert found is not None
     return made, found
 

@@ -104,7 +104,7 @@ def test_what_finetune_writes_opens_there(tmp_path: Path, task: str) -> None:
     assert model.config.pad_token_id == model.config.eos_token_id == 0
     examples = list(ours.task.read([str(path)], False, "strict"))
     made = ours.task.features(examples, ours.members[0].encoding, False)
-    found = outputs.logits(ours.model, ours.task.head, made, ours.backend)
+    found = outputs.logits(ours.members[0].model, ours.task.head, made, ours.members[0].backend)
     assert found is not None
     batch = made.rows.batch(np.arange(len(made)), 0)  # padded, as they read it
     with torch.inference_mode():

@@ -137,7 +137,7 @@ def test_other_tasks_on_top_of_our_modern_model(tmp_path: Path, task: str) -> No
     ours = Predictor(bundle.load(tmp_path / "out"), Backend.detect(FP32), Predict())
     examples = list(ours.task.read([str(path)], False, "strict"))
     features = ours.task.features(examples, ours.members[0].encoding, False)
-    logits = outputs.logits(ours.model, ours.task.head, features, ours.backend)
+    logits = outputs.logits(ours.members[0].model, ours.task.head, features, ours.members[0].backend)
     assert logits is not None
     batch = features.rows.batch(np.arange(len(features)), bundle.load(tmp_path / "out").eos)
     with torch.inference_mode():

@@ -194,6 +194,7 @@ def test_broken_tags_are_told_and_mended(tmp_path: Path, capfd: pytest.CaptureFi
     ],
 )
 def test_usage(tmp_path: Path, settings: dict[str, Any], told: str) -> None:
+    (tmp_path / "no.txt").touch()  # options are checked before it is read
     with pytest.raises(UsageError, match=told):
         train(tmp_path, tmp_path / "no.txt", **{"task": "tag", **settings})
 
