@@ -54,7 +54,7 @@ class Bundle(Generic[M]):
     model: M
     tokenizer: Tokenizer  # of the source
     config: dict[str, Any]  # config.json
-    training: dict[str, Any]  # training.json, or empty
+    training: JsonObject  # training.json, or empty
     target_tokenizer: Tokenizer | None = None  # of an encoder-decoder; may be the same object as `tokenizer`
     bos: int | None = None  # the token that the tokenizer of a foreign language model puts before each text
     ends: tuple[int, ...] = ()  # tokens besides `eos` that end a generated text
@@ -117,7 +117,7 @@ def save(
     *,
     eos: int,
     document: str,
-    training: Mapping[str, Any],
+    training: Mapping[str, object],
     files: Sequence[str] = (),
     start: int | None = None,
     ends: Sequence[int] = (),
@@ -147,7 +147,7 @@ def save_pair(
     source: Tokenizer,
     target: Tokenizer | None = None,
     *,
-    training: Mapping[str, Any],
+    training: Mapping[str, object],
 ) -> None:
     """Write the bundle of an encoder-decoder; the manifest last.
 
@@ -181,8 +181,8 @@ def save_encoder(
     tokenizer: Tokenizer,
     *,
     arch: str = "bert",
-    training: Mapping[str, Any],
-    more: Mapping[str, Any] | None = None,
+    training: Mapping[str, object],
+    more: Mapping[str, object] | None = None,
     adapter: peft.Adapter | None = None,
 ) -> None:
     """Write the bundle of a model that reads whole texts, with the heads that it has; the manifest last.
@@ -200,8 +200,8 @@ def save_encoder(
     """
     from nlptools.text import chat_templates
 
-    more = dict(more or {})
-    more["nlptools"] = {"arch": arch, **more.pop("nlptools", {})}
+    ours = (more or {}).get("nlptools")
+    more = {**(more or {}), "nlptools": {"arch": arch, **(ours if isinstance(ours, Mapping) else {})}}
     check_tokenizer(directory, tokenizer, {"vocab_size": model.config.vocab_size})
     kept = [name for name in (*MIX_FILES.values(), *chat_templates.FILES) if (directory / name).is_file()]
     names = [*kept, *tokenizer.save(directory, text_ends.around(arch, tokenizer, more))]
@@ -213,10 +213,10 @@ def _save(
     arch: str,
     sizes: Any,
     weights: Mapping[str, Any],
-    more: Mapping[str, Any],
-    training: Mapping[str, Any],
+    more: Mapping[str, object],
+    training: Mapping[str, object],
     files: list[str],
-    generation: Mapping[str, Any] | None = None,
+    generation: Mapping[str, object] | None = None,
     heads: tuple[str, ...] = (),
     adapter: peft.Adapter | None = None,
 ) -> None:

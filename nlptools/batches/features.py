@@ -28,6 +28,7 @@ from nlptools.batches.encoder_rows import (
 from nlptools.batches.source import WHOLE, EpochSource, Share
 from nlptools.batches.windows import NO_TARGET
 from nlptools.corpora.array_files import ArrayFiles, open_arrays
+from nlptools.files import json_fields
 from nlptools.text.chat_templates import Conversation
 from nlptools.text.tokenizer import Tokenizer
 
@@ -152,11 +153,14 @@ class Features:
     def open(path: Path) -> Features:
         """The features in files of `save`, memory-mapped. Raises InputError, DataError."""
         record, arrays = open_arrays(path)
-        targets = {name: arrays[f"target.{name}"] for name in record["targets"]}
-        targets |= {name: targets[name].reshape(-1, width) for name, width in record["widths"].items()}
+        where = str(path)
+        widths = json_fields.child(record, "widths", where)
+        targets = {name: arrays[f"target.{name}"] for name in json_fields.texts(record, "targets", where)}
+        targets |= {name: targets[name].reshape(-1, json_fields.whole(widths, name, where)) for name in widths}
         rows = EncoderRows(arrays["ids"], arrays["types"], arrays["bounds"])
         tables = {name[6:]: array for name, array in arrays.items() if name.startswith("table.")}
-        return Features(rows, targets, tuple(record["per_token"]), arrays.get("examples"), record["cut"], tables)
+        per_token, cut = tuple(json_fields.texts(record, "per_token", where)), json_fields.whole(record, "cut", where)
+        return Features(rows, targets, per_token, arrays.get("examples"), cut, tables)
 
 
 def with_types(rows: EncoderRows, types: int) -> EncoderRows:

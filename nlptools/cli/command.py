@@ -111,7 +111,7 @@ class Command(click.Command):
             if option is None:
                 return ""
             positions = earlier_names.options_among(args, self._valued(ctx))
-            value: Any = option.resolve_envvar_value(ctx)
+            value: object = option.resolve_envvar_value(ctx)
             for i, (arg, is_option) in enumerate(zip(args, positions, strict=True)):
                 flag, equals, text = arg.partition("=")
                 if is_option and flag in option.opts:
@@ -119,7 +119,7 @@ class Command(click.Command):
             return str(value or table.get(name, ""))
 
         own = {field.name: field for _, fields in variants.own_fields(*self.groups) for field in fields}
-        table: Mapping[str, Any] = {}
+        table: Mapping[str, object] = {}
         if config := given("config"):
             table = config_files.read_table(config, ctx)
         known, name = variants.classes(), variants.option

@@ -61,7 +61,7 @@ def _set_defaults(ctx: click.Context) -> None:
     ctx.default_map = {name: value for source in sources for name, value in source.items()}
 
 
-def read_table(path: str, ctx: click.Context) -> dict[str, Any]:
+def read_table(path: str, ctx: click.Context) -> dict[str, object]:
     """The table of the command in a TOML file. Raises UsageError, BundleError."""
     if sys.version_info >= (3, 11):
         import tomllib
@@ -74,11 +74,11 @@ def read_table(path: str, ctx: click.Context) -> dict[str, Any]:
         raise UsageError(f"--config {path}: {reason(error)}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BundleError(f"{path}: not valid TOML: {error}") from None
-    inner: dict[str, Any] = table.get(str(ctx.info_name), table)
+    inner: dict[str, object] = table.get(str(ctx.info_name), table)
     return inner
 
 
-def _load_toml(path: str, ctx: click.Context) -> dict[str, Any]:
+def _load_toml(path: str, ctx: click.Context) -> dict[str, object]:
     table, parameters = read_table(path, ctx), ctx.command.get_params(ctx)
     known = {parameter.name: parameter for parameter in parameters}
     flags = {_key(flag): parameter.name for parameter in parameters for flag in parameter.opts}
@@ -98,7 +98,7 @@ def _key(name: str) -> str:
     return name.lstrip("-").replace("-", "_")
 
 
-def _text(option: click.Parameter, value: Any, path: str) -> Any:
+def _text(option: click.Parameter, value: object, path: str) -> object:
     """A value of a TOML file as a string, as on the command line, so that the same checks apply."""
     if isinstance(value, dict) or (isinstance(value, list) and not option.multiple):
         raise UsageError(f"{path}: {option.name} is a {type(value).__name__}, expected one value")
@@ -119,7 +119,7 @@ def dump(ctx: click.Context) -> None:
     ctx.exit(0)
 
 
-def _toml(value: Any) -> str:
+def _toml(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (tuple, list)):

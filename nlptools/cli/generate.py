@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from nlptools.inference.generation.requests import CompletionRequest
     from nlptools.inference.language_model import TextLanguageModel
     from nlptools.inference.translation import Translator
+    from nlptools.json_types import JsonObject
     from nlptools.serving.completions import Prompting
 
 Item = TypeVar("Item")
@@ -201,9 +202,7 @@ def _refuse(generate: Generate) -> None:
             raise UsageError(f"{flag} needs a language model")
 
 
-def _items(
-    block: LineBlock, json_input: bool, key: str, check: Callable[[str], None] | None
-) -> Iterator[dict[str, Any]]:
+def _items(block: LineBlock, json_input: bool, key: str, check: Callable[[str], None] | None) -> Iterator[JsonObject]:
     """The item of each line: its text under `key`, and the source under "source" where `key` is "target".
 
     Raises:
@@ -328,7 +327,7 @@ def _continue(
 
 def _translate(
     loaded: Translator,
-    items: list[dict[str, Any]],
+    items: list[JsonObject],
     generate: Generate,
     translate: Translate,
     json: bool,
@@ -340,8 +339,8 @@ def _translate(
 
     prefixes = None
     if any("prefix" in item for item in items):
-        prefixes = [item.get("prefix", translate.prefix or "") for item in items]
-    sources = [item["source"] for item in items]
+        prefixes = [str(item.get("prefix", translate.prefix or "")) for item in items]
+    sources = [str(item["source"]) for item in items]
     rows = loaded.translate_batch(sources, generate, translate, seed=seed, first=first, prefixes=prefixes)
     if json:
         objects = [[each.fields(generate.logprobs) for each in row] for row in rows]
@@ -356,13 +355,13 @@ def _translate(
 
 def _score(
     loaded: Translator,
-    items: list[dict[str, Any]],
+    items: list[JsonObject],
     generate: Generate,
     translate: Translate,
     json: bool,
     out: LineWriter,
 ) -> None:
-    pairs = [(item["source"], item["target"]) for item in items]
+    pairs = [(str(item["source"]), str(item["target"])) for item in items]
     scores = loaded.score_batch(pairs, translate, generate.strict)
     if not json:
         out.write_lines([f"{score.logprob:.4f}\t{len(score.logprobs)}" for score in scores])
@@ -378,7 +377,7 @@ def _pharaoh(alignment: list[tuple[int, int]] | None) -> str:
     return "" if alignment is None else "\t" + " ".join(f"{source}-{target}" for source, target in alignment)
 
 
-def _json_line(row: dict[str, Any]) -> str:
+def _json_line(row: Mapping[str, object]) -> str:
     """JSON on one line, with non-ASCII characters unescaped unless UTF-8 cannot encode them."""
     import json
 

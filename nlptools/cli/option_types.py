@@ -14,7 +14,7 @@ from nlptools import configs
 from nlptools.errors import UsageError
 
 
-def value_type(annotation: str, field: dataclasses.Field[object]) -> click.ParamType[Any]:
+def value_type(annotation: str, field: dataclasses.Field[object]) -> click.ParamType[object]:
     """The click type of a settings field."""
     data = field.metadata
     if annotation.startswith("tuple[str"):
@@ -26,7 +26,7 @@ def value_type(annotation: str, field: dataclasses.Field[object]) -> click.Param
     return click.STRING if data["check"] is None else Checked(data["check"])
 
 
-class CommaList(click.ParamType[Any]):
+class CommaList(click.ParamType[object]):
     """`A,B,C` as a tuple of strings; if there are `choices`, each is one of them."""
 
     name = "A,B,..."
@@ -35,7 +35,7 @@ class CommaList(click.ParamType[Any]):
     def __init__(self, choices: tuple[str, ...] = ()) -> None:
         self.choices = choices
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
         parts = value if isinstance(value, tuple) else tuple(part for part in value.split(",") if part)
         for part in parts:
             if self.choices and part not in self.choices:
@@ -43,7 +43,7 @@ class CommaList(click.ParamType[Any]):
         return parts
 
 
-def flat(ctx: click.Context, param: click.Parameter, value: tuple[tuple[str, ...], ...]) -> Any:
+def flat(ctx: click.Context, param: click.Parameter, value: tuple[tuple[str, ...], ...]) -> object:
     """The values of a repeated option with commas; its default, which may be None, if it is not given."""
     return tuple(itertools.chain.from_iterable(value)) if value else param.default
 
@@ -57,7 +57,7 @@ class Number(click.FloatRange):
         self.least, self.most = configs.bounds(field) or (-math.inf, math.inf)
         super().__init__(self.least, self.most)
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         try:
             number = self.parse(value)
         except ValueError:
@@ -77,16 +77,16 @@ class Number(click.FloatRange):
         return f"x>={low}" if high is None else f"{low}<=x<={high}"
 
 
-class Checked(click.ParamType[Any]):
+class Checked(click.ParamType[object]):
     """Text that a function of `configs` accepts."""
 
     name = "text"
 
-    def __init__(self, check: Callable[[str], Any]) -> None:
+    def __init__(self, check: Callable[[str], object]) -> None:
         self.check = check
         self.name = check.__name__
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
         try:
             self.check(str(value))
         except UsageError as error:

@@ -90,7 +90,7 @@ def filter_inputs(function: Callable[..., None]) -> Callable[..., None]:
     """
 
     @functools.wraps(function)
-    def with_inputs(inputs: tuple[str, ...], text: tuple[str, ...], **values: Any) -> None:
+    def with_inputs(inputs: tuple[str, ...], text: tuple[str, ...], **values: object) -> None:
         if text:
             files = [name for name in inputs if not os.path.isdir(name)]  # generate takes more models among its inputs
             if files:
@@ -136,7 +136,7 @@ def without_blas_threads() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
-def invocation() -> dict[str, Any]:
+def invocation() -> dict[str, object]:
     """The invocation of the running command for training records: argv, resolved settings and the origin of each."""
     context = click.get_current_context()
     sources = {}

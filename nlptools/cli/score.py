@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nlptools.formats.stimuli import Stimuli
     from nlptools.inference.language_model import TextLanguageModel
     from nlptools.inference.uses import Scores
+    from nlptools.json_types import JsonObject
 
 
 @make_command(
@@ -112,7 +113,7 @@ def _table(model: Scores, records: Stimuli, score: Score) -> Iterator[str]:
     return score_rows.word_table(records, model.words(records.texts, score), score)
 
 
-def _perplexity(model: Scores, names: list[str], score: Score, common: Common) -> dict[str, Any]:
+def _perplexity(model: Scores, names: list[str], score: Score, common: Common) -> JsonObject:
     """The perplexities of a text; reports unknown tokens. Raises DataError for an empty text."""
     from nlptools.corpora import text_lines
 

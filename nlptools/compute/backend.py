@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nlptools.compute import memory
+from nlptools.json_types import Json, JsonObject
 
 memory.prepare()
 
@@ -81,7 +82,7 @@ class Backend:
             return self
         return replace(self, precision="fp32", precision_by="model")
 
-    def continuing(self, before: Mapping[str, Any]) -> Backend:
+    def continuing(self, before: Mapping[str, Json]) -> Backend:
         """This backend in the precision of the run that it continues, where `before` is what `describe` gave then.
 
         A device without bf16 instructions emulates bf16, which is slow.
@@ -280,7 +281,7 @@ class Backend:
 
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         """The conditions of a measurement, for records: device, precision, threads, versions."""
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else processor.name()
         return {

@@ -14,8 +14,10 @@ from typing import IO, Any
 
 import numpy as np
 
-from nlptools.errors import DataError, InputError, StreamError, display, reason
+from nlptools.errors import BundleError, DataError, InputError, StreamError, display, reason
 from nlptools.files import atomic
+from nlptools.files.json_fields import child, text, whole
+from nlptools.json_types import JsonObject
 
 
 class ArrayFiles:
@@ -41,7 +43,7 @@ class ArrayFiles:
         except OSError as error:
             raise self._refusal(error) from None
 
-    def commit(self, record: Mapping[str, Any]) -> None:
+    def commit(self, record: Mapping[str, object]) -> None:
         """Rename the files, remove the files of an earlier record, then write `record` with the types and lengths.
 
         Raises:
@@ -89,7 +91,7 @@ def _names(record_path: Path) -> set[str]:
     return {name for name in names if os.sep not in name}
 
 
-def open_arrays(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def open_arrays(path: Path) -> tuple[JsonObject, dict[str, np.ndarray]]:
     """The record at `path`.json and the arrays by name, memory-mapped for reading.
 
     Raises:
@@ -97,17 +99,19 @@ def open_arrays(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         DataError: a file has another size than in the record, or the record is damaged.
     """
     try:
-        record: dict[str, Any] = json.loads(Path(f"{path}.json").read_text(encoding="utf-8"))
+        record: JsonObject = json.loads(Path(f"{path}.json").read_text(encoding="utf-8"))
         arrays = {}
-        for name, array in record["arrays"].items():
-            dtype: np.dtype[Any] = np.dtype(str(array["dtype"]))
-            file, length = f"{path}.{name}", int(array["length"])
+        listed = child(record, "arrays", f"{path}.json")
+        for name in listed:
+            array = child(listed, name, f"{path}.json")
+            dtype = np.dtype(text(array, "dtype", f"{path}.json"))
+            file, length = f"{path}.{name}", whole(array, "length", f"{path}.json")
             if os.path.getsize(file) != length * dtype.itemsize:
                 raise DataError(f"damaged: expected {length} numbers of type {dtype.name}", path=file)
             # a plain array: each index into a memmap creates another memmap; an empty file cannot be mapped
             arrays[name] = np.asarray(np.memmap(file, dtype, "r")) if length else np.empty(0, dtype)
     except OSError as error:
         raise InputError(f"{display(str(error.filename or path))}: {reason(error)}") from None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, BundleError):
         raise DataError("damaged: not a record of arrays", path=f"{path}.json") from None
     return record, arrays

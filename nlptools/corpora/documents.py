@@ -12,15 +12,17 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from nlptools.corpora.array_files import ArrayFiles, open_arrays
 from nlptools.corpora.counts import Counts
 from nlptools.errors import DataError, UsageError
+from nlptools.files.json_fields import built, child, text
 from nlptools.files.prefetch import one_ahead
 from nlptools.files.streams import LineBlock
+from nlptools.json_types import JsonObject
 from nlptools.text import word_cache
 from nlptools.text.flat_ids import encode_flat, id_type
 from nlptools.text.sentences import split_sentences
@@ -56,10 +58,10 @@ class Documents:
         digest: SHA-256 of the text.
     """
 
-    def __init__(self, path: Path, record: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    def __init__(self, path: Path, record: JsonObject, arrays: dict[str, np.ndarray]) -> None:
         self.path = path
-        self.counts = DocumentCounts(**record["counts"])
-        self.digest: str = record["sha256"]
+        self.counts = built(DocumentCounts, child(record, "counts", str(path)), str(path))
+        self.digest = text(record, "sha256", str(path))
         self.ids, self.sentences, self.documents = arrays["ids"], arrays["sentences"], arrays["documents"]
 
     def __len__(self) -> int:

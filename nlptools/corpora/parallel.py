@@ -11,7 +11,6 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,9 @@ from nlptools.corpora.counts import Counts
 from nlptools.corpora.segmentations import DistinctWords, Sampling, Segmentations, Sentences, offsets_of
 from nlptools.corpora.sentence_pairs import PairBlock
 from nlptools.errors import DataError
+from nlptools.files import json_fields
 from nlptools.files.line_records import escape
+from nlptools.json_types import JsonObject
 from nlptools.text.flat_ids import flat_ids, id_type
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.text.unknown import UnknownTokens
@@ -47,12 +48,13 @@ class ParallelCounts(Counts):
 class ParallelCorpus:
     """Pairs of sentences as token ids, memory-mapped: the best segmentations, or random ones for each epoch."""
 
-    def __init__(self, path: Path, record: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-        self.path = path
-        self.counts = ParallelCounts(**record["counts"])
-        self.digest: str = record["sha256"]  # of the text, as lines of `source TAB target`
-        self.sampling = Sampling(**record["sampling"]) if record["sampling"] else None
-        self._limits: dict[str, int] = record["limits"]
+    def __init__(self, path: Path, record: JsonObject, arrays: dict[str, np.ndarray]) -> None:
+        self.path, where = path, str(path)
+        self.counts = json_fields.built(ParallelCounts, json_fields.child(record, "counts", where), where)
+        self.digest = json_fields.text(record, "sha256", where)  # of the text, as lines of `source TAB target`
+        sampling, limits = (json_fields.child(record, name, where) for name in ("sampling", "limits"))
+        self.sampling = json_fields.built(Sampling, sampling, where) if sampling else None
+        self._limits = {name: json_fields.whole(limits, name, where) for name in limits}
         self._arrays = arrays
         self.source, self.target = (
             Sentences(arrays[f"{side}.ids"], offsets_of(arrays[f"{side}.lengths"])) for side in SIDES

@@ -16,6 +16,7 @@ import numpy as np
 from nlptools.corpora.array_files import ArrayFiles, open_arrays
 from nlptools.corpora.counts import Counts
 from nlptools.errors import DataError
+from nlptools.files.json_fields import built, child, text
 from nlptools.files.streams import LineBlock
 from nlptools.text import byte_spelling
 from nlptools.text.builtin import AT_WHITE_SPACE
@@ -71,7 +72,8 @@ def open_spooled(path: Path) -> Corpus:
     """
     record, arrays = open_arrays(path)
     spellings = arrays["spellings"].reshape(-1, byte_spelling.COLUMNS) if "spellings" in arrays else None
-    return Corpus(path, arrays["ids"], TextCounts(**record["counts"]), record["sha256"], spellings)
+    counts = built(TextCounts, child(record, "counts", str(path)), str(path))
+    return Corpus(path, arrays["ids"], counts, text(record, "sha256", str(path)), spellings)
 
 
 def spool(

@@ -22,11 +22,11 @@ from nlptools.formats.examples import Choice
 from nlptools.formats.reading_options import Options
 from nlptools.inference.language_model import TextLanguageModel
 from nlptools.inference.likelihoods import Likelihood
-from nlptools.json_types import JsonObject
+from nlptools.json_types import Json, JsonObject
 
 WINDOW = 512  # records that are scored at a time
 
-Record = tuple[Mapping[str, Any], Choice]
+Record = tuple[Mapping[str, Json], Choice]
 
 
 @dataclass
@@ -110,14 +110,14 @@ class ChoiceScorer:
         settings = self.settings
         return self.model.likelihoods(pairs, batch_tokens=settings.batch_tokens, strict=settings.strict, places=places)
 
-    def _pairs(self, record: Mapping[str, Any], choice: Choice, context: str) -> Iterator[tuple[str, str]]:
+    def _pairs(self, record: Mapping[str, Json], choice: Choice, context: str) -> Iterator[tuple[str, str]]:
         """The context and each choice, with the delimiter before it."""
         delimited = PROMPT not in record and context and not context[-1].isspace()
         for text in choice.endings:
             yield context, self.settings.target_delimiter + text if delimited and not text[:1].isspace() else text
 
     def _object(
-        self, record: Mapping[str, Any], choice: Choice, scores: list[Likelihood], alone: list[Likelihood] | None
+        self, record: Mapping[str, Json], choice: Choice, scores: list[Likelihood], alone: list[Likelihood] | None
     ) -> JsonObject:
         """The keys of the record; "log_probability" (nats), "tokens", "bytes", "characters" and "greedy" of each choice;
         with that option "unconditional", its log-probability without the context; and "best": the number of the choice

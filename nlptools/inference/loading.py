@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from typing import TYPE_CHECKING, TypeVar, cast, overload
 
 from nlptools.configs import Compute
 from nlptools.configs.embed import Embed, EmbedWords
@@ -17,7 +17,7 @@ from nlptools.configs.scoring import Score, mixture_weights
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.inference import mixture_directory, uses
 from nlptools.inference.opening import Asked, Opened, holds_vectors, open_model
-from nlptools.inference.uses import TABLE, Embeds, Predicts, Scores, Use, Uses
+from nlptools.inference.uses import TABLE, AnyUse, Embeds, Predicts, Scores, Use, Uses
 from nlptools.models import registry
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Source:
     opened: tuple[Opened, ...]
     weights: tuple[float, ...] | None = None
 
-    def serves(self, use: Use[Any]) -> bool:
+    def serves(self, use: Use[object]) -> bool:
         """Whether the model can be used so."""
         return use in self.uses.served
 
@@ -67,20 +67,20 @@ class Source:
         """Whether it is a mixture."""
         return self.uses.mixed
 
-    def asked(self, compute: Compute) -> Asked[Any]:
+    def asked(self, compute: Compute) -> Asked[object]:
         """The arguments to put the model to a use without settings."""
         return Asked(self.path, None, compute, self.weights)
 
-    def check(self, use: Use[Any]) -> None:
+    def check(self, use: Use[object]) -> None:
         """Raise UsageError, which names the commands that take such a model, unless it can be used so."""
         self.uses.serving(use, self.path)
 
     @property
-    def default(self) -> Use[Any]:
+    def default(self) -> Use[object]:
         """The use if none is asked for."""
         return self.uses.default
 
-    def put_to(self, use: Use[U], asked: Asked[Any]) -> U:
+    def put_to(self, use: Use[U], asked: Asked[object]) -> U:
         """The model at work. Raises UsageError for another family, or for settings that the class does not have."""
         module, _, name = self.uses.serving(use, self.path).partition(":")
         opener = attrgetter(name)(import_module(f"nlptools.inference.{module}"))
@@ -88,7 +88,7 @@ class Source:
         return served
 
 
-def source(path: str | Path, *others: str | Path, use: Use[Any] | None = None, errors: str = "strict") -> Source:
+def source(path: str | Path, *others: str | Path, use: Use[object] | None = None, errors: str = "strict") -> Source:
     """Open what is at some paths, each as in `load`.
 
     Args:
@@ -122,7 +122,7 @@ def source(path: str | Path, *others: str | Path, use: Use[Any] | None = None, e
     return Source(path, TABLE[families[0]], opened)
 
 
-def _check_ensemble(family: str, first: str, path: str | Path, use: Use[Any]) -> None:
+def _check_ensemble(family: str, first: str, path: str | Path, use: AnyUse) -> None:
     """Raise UsageError or BundleError unless a model of this family can be in an ensemble with one of the family `first`."""
     served = TABLE[family].serving(use, path)
     if use not in TABLE[family].together:
@@ -149,7 +149,7 @@ def _family(opened: Opened) -> str:
     return uses.MASKED_ENCODER if "masked" in opened.bundle.heads else family
 
 
-def use_of(settings: Settings | None, several: bool = False) -> Use[Any] | None:
+def use_of(settings: Settings | None, several: bool = False) -> Use[object] | None:
     """The use of these settings; None: the default of the model's family. Several models generate."""
     match settings:
         case Predict(ask=str()):
@@ -196,7 +196,7 @@ def load(
     precision: str = "auto",
     threads: int = 0,
     compute: Compute | None = None,
-    use: Use[Any] | None = None,
+    use: Use[object] | None = None,
     settings: Settings | None = None,
     words: EmbedWords | None = None,
     files: Files | None = None,
@@ -248,7 +248,7 @@ def load(
     return served
 
 
-def _for_scoring(found: Source, asked: Asked[Any], settings: Score) -> Asked[Any]:
+def _for_scoring(found: Source, asked: Asked[object], settings: Score) -> Asked[object]:
     """`asked` with the options of scoring that change the model. Raises UsageError for options that it does not have."""
     for flag, value in (("--mix-weights", settings.mix_weights), ("--save", settings.save)):
         if value is not None and not found.mixed:

@@ -142,6 +142,9 @@ MIXTURE = "mixture"  # of language models, neural ones among them
 NGRAM_MIXTURE = "n-gram mixture"
 
 
+AnyUse = Use[Any]
+
+
 @dataclass(frozen=True)
 class Uses:
     """The uses of a family.
@@ -156,13 +159,13 @@ class Uses:
     """
 
     noun: str
-    default: Use[object]
-    served: Mapping[Use[Any], str]
-    together: tuple[Use[Any], ...] = ()
+    default: AnyUse
+    served: Mapping[AnyUse, str]
+    together: tuple[AnyUse, ...] = ()
     also: tuple[str, ...] = ()
     mixed: bool = False
 
-    def serving(self, use: Use[Any], path: str | Path) -> str:
+    def serving(self, use: AnyUse, path: str | Path) -> str:
         """The function for a use. Raises UsageError, which names the commands that take such a model."""
         if use not in self.served:
             takers = [each.name for each in self.served if each.suggested] + list(self.also)

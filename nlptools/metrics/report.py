@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from nlptools import messages
 from nlptools.configs.evaluate import EvaluationReport
@@ -45,12 +44,12 @@ def _record(
     evaluation: Evaluation, result: SystemScore, signature: str, report: EvaluationReport, follows: bool
 ) -> str:
     """A JSON object; the details of a metric are in the object of its first value."""
-    record: dict[str, Any] = {"length": evaluation.group} if evaluation.group else {}
+    record: dict[str, object] = {"length": evaluation.group} if evaluation.group else {}
     record |= {"name": result.name, "value": result.value, "count": evaluation.count}
     record |= {"unit": evaluation.unit, "signature": signature}
     if result.mean is not None:
-        record["interval"] = {"mean": result.mean, "half_width": result.ci}
-        record["interval"] |= {"resamples": report.confidence, "seed": report.seed}
+        interval = {"mean": result.mean, "half_width": result.ci}
+        record["interval"] = {**interval, "resamples": report.confidence, "seed": report.seed}
     if not follows:
         record["details"] = evaluation.details
     return json.dumps(record, ensure_ascii=False)

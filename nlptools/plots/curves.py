@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from nlptools import messages
 from nlptools.errors import DataError, InputError, Unavailable, UsageError, display
 from nlptools.files import streams
+from nlptools.json_types import Json, JsonObject
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,7 +38,7 @@ class RunCurves:
     """The reports of one run, in order."""
 
     name: str
-    rows: list[dict[str, Any]]
+    rows: list[JsonObject]
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def _names(files: Sequence[str]) -> list[str]:
 
 
 def _read(file: str, name: str) -> RunCurves:
-    rows: list[dict[str, Any]] = []
+    rows: list[JsonObject] = []
     skipped = 0
     for line in streams.lines(file, errors="replace"):
         try:
@@ -114,7 +115,7 @@ def _read(file: str, name: str) -> RunCurves:
     return RunCurves(name, rows)
 
 
-def _add(rows: list[dict[str, Any]], row: dict[str, Any]) -> None:
+def _add(rows: list[JsonObject], row: JsonObject) -> None:
     """Append `row`. A run continued from a checkpoint reports steps again; the later report replaces the earlier one.
 
     A slow step may be reported several times, also after the validation before it, which stays.
@@ -196,7 +197,7 @@ def _seconds(run: RunCurves) -> list[float | None]:
     return [None if time is None else time - start for time in clock]
 
 
-def _number(value: Any) -> float | None:
+def _number(value: Json) -> float | None:
     """`value` as a float if it is a finite number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
@@ -206,7 +207,7 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def _timestamp(text: Any) -> float | None:
+def _timestamp(text: Json) -> float | None:
     """Seconds since 1970 of a date and time in ISO 8601."""
     try:
         return datetime.fromisoformat(str(text).replace("Z", "+00:00")).timestamp()

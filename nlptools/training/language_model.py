@@ -26,7 +26,7 @@ def train_lm(
     compute: Compute | None = None,
     *,
     encoding_errors: str = "strict",
-    invocation: Mapping[str, Any] | None = None,
+    invocation: Mapping[str, object] | None = None,
 ) -> Trained:
     """Train a language model on the text of `inputs` (files; none or `-`: standard input) into `run.output`.
 

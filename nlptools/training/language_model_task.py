@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from nlptools import bundle, messages
 from nlptools.batches.source import Share
@@ -105,7 +106,7 @@ class LanguageModelTask(SpooledTask[Corpus]):
         return evaluate
 
     def save(
-        self, directory: Path, model: LanguageModel, weights: Mapping[str, Any], record: Mapping[str, Any]
+        self, directory: Path, model: LanguageModel, weights: Mapping[str, Tensor], record: Mapping[str, object]
     ) -> None:
         options = self.options
         bundle.save(

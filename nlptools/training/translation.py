@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from nlptools import bundle, messages
 from nlptools.batches.pairs import PairBatches
@@ -48,7 +49,7 @@ def train_seq2seq(
     compute: Compute | None = None,
     *,
     encoding_errors: str = "strict",
-    invocation: Mapping[str, Any] | None = None,
+    invocation: Mapping[str, object] | None = None,
 ) -> Trained:
     """Train an encoder-decoder on lines of `source TAB target` (files; none or `-`: standard input) into `run.output`.
 
@@ -164,7 +165,7 @@ class _EncoderDecoder(SpooledTask[ParallelCorpus]):
         return held_out.measure
 
     def save(
-        self, directory: Path, model: EncoderDecoder, weights: Mapping[str, Any], record: Mapping[str, Any]
+        self, directory: Path, model: EncoderDecoder, weights: Mapping[str, Tensor], record: Mapping[str, object]
     ) -> None:
         bundle.save_pair(
             directory,

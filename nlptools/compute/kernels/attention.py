@@ -14,12 +14,11 @@ PyTorch's `scaled_dot_product_attention`, except in three cases:
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from nlptools.compute.kernels.context import Context
 from nlptools.compute.kernels.dropout import as_factors, keep_mask
 from nlptools.compute.kernels.linear import by_onednn
 from nlptools.compute.processor import cpuinfo
@@ -208,7 +207,7 @@ class _SelfAttention(torch.autograd.Function):
     """See `self_attention`."""
 
     @staticmethod
-    def forward(ctx: Any, qkv_BT3HK: Tensor, mask: Tensor | None, p: float, causal: bool) -> Tensor:
+    def forward(ctx: Context, qkv_BT3HK: Tensor, mask: Tensor | None, p: float, causal: bool) -> Tensor:
         B, T, _, H, K = qkv_BT3HK.shape
         # a copy even where a view is possible, as for a single sequence: q is scaled in place
         qkv = qkv_BT3HK.permute(2, 0, 3, 1, 4).clone(memory_format=torch.contiguous_format)
@@ -217,7 +216,7 @@ class _SelfAttention(torch.autograd.Function):
         return _forward(ctx, q, k, v, bias, p, B)
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Context, *grad_outputs: Tensor) -> tuple[Tensor, None, None, None]:
         q = ctx.saved_tensors[0]
         B, T, D = grad_outputs[0].shape
         G, _, K = q.shape
@@ -230,7 +229,7 @@ class _CrossAttention(torch.autograd.Function):
     """See `cross_attention`."""
 
     @staticmethod
-    def forward(ctx: Any, query_BTHK: Tensor, key_value_BS2HK: Tensor, mask: Tensor | None, p: float) -> Tensor:
+    def forward(ctx: Context, query_BTHK: Tensor, key_value_BS2HK: Tensor, mask: Tensor | None, p: float) -> Tensor:
         B, T, H, K = query_BTHK.shape
         q = query_BTHK.transpose(1, 2).reshape(B * H, T, K)
         if q.data_ptr() == query_BTHK.data_ptr():
@@ -239,7 +238,7 @@ class _CrossAttention(torch.autograd.Function):
         return _forward(ctx, q, k, v, _bias(mask, q.dtype), p, B)
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, Tensor, None, None]:
+    def backward(ctx: Context, *grad_outputs: Tensor) -> tuple[Tensor, Tensor, None, None]:
         q, k = ctx.saved_tensors[:2]
         B, T, D = grad_outputs[0].shape
         G, S, K = k.shape
@@ -254,7 +253,13 @@ class _GroupedAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, query_BTHK: Tensor, key_BTGK: Tensor, value_BTGK: Tensor, mask: Tensor | None, p: float, causal: bool
+        ctx: Context,
+        query_BTHK: Tensor,
+        key_BTGK: Tensor,
+        value_BTGK: Tensor,
+        mask: Tensor | None,
+        p: float,
+        causal: bool,
     ) -> Tensor:
         (B, T, H, K), G = query_BTHK.shape, key_BTGK.shape[2]
         ctx.shape = B, T, G, H // G, K
@@ -267,7 +272,7 @@ class _GroupedAttention(torch.autograd.Function):
         return heads.view(B, H // G, T, G, K).permute(0, 2, 3, 1, 4).reshape(B, T, H * K)
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None, None]:
+    def backward(ctx: Context, *grad_outputs: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None, None]:
         B, T, G, R, K = ctx.shape
         q, k = ctx.saved_tensors[:2]
         d_heads = grad_outputs[0].view(B, T, G, R, K).permute(0, 3, 1, 2, 4).reshape(B, R * T, G * K)
@@ -289,7 +294,7 @@ def _bias(mask: Tensor | None, dtype: torch.dtype) -> Tensor:
     return torch.zeros(mask.shape, dtype=dtype).masked_fill_(~mask, -torch.inf).squeeze(1)
 
 
-def _forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, p: float, B: int) -> Tensor:
+def _forward(ctx: Context, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, p: float, B: int) -> Tensor:
     """Queries (G, T, K), overwritten, on keys and values (G, S, K) -> (B, T, D), with dropout `p` on the weights.
 
     `bias` is added to the scores: (B, 1 or T, S) or (T, S), or one number.
@@ -316,7 +321,7 @@ def _forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, p: float, 
     return out.view(B, T, G // B * K)
 
 
-def _backward(ctx: Any, d_out_BTD: Tensor, dq: Tensor, dk: Tensor, dv: Tensor) -> None:
+def _backward(ctx: Context, d_out_BTD: Tensor, dq: Tensor, dk: Tensor, dv: Tensor) -> None:
     """Write the gradients of queries, keys and values, from the gradient of the result of `_forward`."""
     q, k, v, weights_GTS, keep = ctx.saved_tensors
     B, T, D = d_out_BTD.shape

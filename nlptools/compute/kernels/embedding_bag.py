@@ -7,11 +7,13 @@ Dimensions: B bags, P rows of all bags.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+from nlptools.compute.kernels.context import Context
 
 
 class RowGradient(NamedTuple):
@@ -52,13 +54,13 @@ def bag_means(table: Tensor, rows: Tensor, lengths: Tensor, pending: PendingGrad
 class _BagMeans(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, anchor: Tensor, table: Tensor, rows: Tensor, lengths: Tensor, pending: PendingGradients
+        ctx: Context, anchor: Tensor, table: Tensor, rows: Tensor, lengths: Tensor, pending: PendingGradients
     ) -> Tensor:
         ctx.rows, ctx.lengths, ctx.pending = rows, lengths, pending
         return _means(table, rows, lengths)
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[None, None, None, None, None]:
+    def backward(ctx: Context, *grad_outputs: Tensor) -> tuple[None, None, None, None, None]:
         ctx.pending.gradients.append(RowGradient(ctx.rows, ctx.lengths, grad_outputs[0]))
         return None, None, None, None, None
 

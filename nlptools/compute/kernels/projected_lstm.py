@@ -8,12 +8,13 @@ Shapes: T steps, B rows of all K LSTMs, D cells, G = 4 D gates, P size of the pr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from nlptools.compute.kernels.context import Context
 from nlptools.compute.kernels.recurrent import buffers, lstm_step, lstm_step_backward, product_with, within_backward
 
 
@@ -56,7 +57,7 @@ class _ProjectedLayers(torch.autograd.Function):
     """See `projected_layers`."""
 
     @staticmethod
-    def forward(ctx: Any, limits: Limits, *tensors: Tensor) -> tuple[Tensor, ...]:
+    def forward(ctx: Context, limits: Limits, *tensors: Tensor) -> tuple[Tensor, ...]:
         *each, cell = tensors
         K = len(each) // 4
         gates, weights, projections, hidden = (each[i * K : (i + 1) * K] for i in range(4))
@@ -71,7 +72,7 @@ class _ProjectedLayers(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *grad_outputs: Tensor | None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Context, *grad_outputs: Tensor | None) -> tuple[Tensor | None, ...]:
         K, saved = ctx.count, ctx.saved_tensors
         weights, projections, states, outputs = (saved[i * K : (i + 1) * K] for i in range(4))
         d_out = [torch.zeros_like(x[1:]) if d is None else d for d, x in zip(grad_outputs[:K], states, strict=True)]

@@ -12,12 +12,11 @@ Dimensions: m memory, T queries, S = m + T keys; H heads, B batch, K head size.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from nlptools.compute.kernels.context import Context
 from nlptools.compute.kernels.dropout import as_factors, keep_mask
 
 CHUNK_SCORES = 1 << 20  # scores computed at a time: they stay in the cache
@@ -65,7 +64,7 @@ class _RelativeAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, q: Tensor, d: Tensor, key: Tensor, value: Tensor, distance: Tensor, mask: Tensor | None, p: float
+        ctx: Context, q: Tensor, d: Tensor, key: Tensor, value: Tensor, distance: Tensor, mask: Tensor | None, p: float
     ) -> Tensor:
         (H, B, T, K), S = q.shape, key.shape[2]
         q, d, key, value, distance = (x.contiguous() for x in (q, d, key, value, distance))
@@ -93,7 +92,7 @@ class _RelativeAttention(torch.autograd.Function):
         return out.mul_(scale) if keep is not None else out
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Context, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
         q, d, key, value, distance, weights, keep = ctx.saved_tensors
         (H, B, T, K), S = q.shape, key.shape[2]
         d_out = (grad_outputs[0] * ctx.scale).contiguous()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
-from typing import Any
 
 from nlptools import messages
 from nlptools.bundle import Bundle
@@ -91,7 +90,7 @@ def note(loaded: Bundle[object], settings: Generate, default: Generate | None = 
     messages.note(visible(text))
 
 
-def _differs(key: str, value: Any, settings: Generate, default: Generate, effective: Generate) -> bool:
+def _differs(key: str, value: object, settings: Generate, default: Generate, effective: Generate) -> bool:
     """Whether a setting would change the text, and the user has not chosen another."""
     chosen, usual = vars(settings), vars(default)
     draws = effective.temperature > 0 and not effective.beam and effective.contrastive is None
@@ -110,7 +109,7 @@ def _differs(key: str, value: Any, settings: Generate, default: Generate, effect
     return bool((now or value) and now != (tuple(value) if isinstance(value, list) else value))
 
 
-def _is_usual(key: str, value: Any, loaded: Bundle[object]) -> bool:
+def _is_usual(key: str, value: object, loaded: Bundle[object]) -> bool:
     """Whether it is a default in directories of encoder-decoders: no padding in the output, and a length."""
     if loaded.target_tokenizer is None:
         return False
@@ -119,7 +118,7 @@ def _is_usual(key: str, value: Any, loaded: Bundle[object]) -> bool:
     )
 
 
-def _flag(name: str, value: Any) -> str:
+def _flag(name: str, value: object) -> str:
     flag = name.replace("_", "-")
     if isinstance(value, bool):
         return f"--{flag}" if value else f"--no-{flag}"

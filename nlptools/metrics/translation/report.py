@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from nlptools.configs.bleu import BleuReport, Significance
 from nlptools.files.line_records import escape
@@ -77,9 +76,9 @@ def _line(score: CorpusScore, result: SystemScore, items: Items, report: BleuRep
     )
 
 
-def _record(score: CorpusScore, result: SystemScore, items: Items, width: int) -> dict[str, Any]:
+def _record(score: CorpusScore, result: SystemScore, items: Items, width: int) -> dict[str, object]:
     """The score with its interval, its parts and its signature with a key per item."""
-    record: dict[str, Any] = {
+    record: dict[str, object] = {
         "name": result.name,
         "score": float(f"{result.value:.{width}f}"),
         "signature": signature_text(items),
@@ -154,15 +153,20 @@ def _systems_json(
     systems: Systems, by_system: Sequence[tuple[str, Sequence[SystemScore]]], width: int, tested: bool
 ) -> str:
     """One object for each system. Without a paired test the scores are text; with one they are objects of numbers."""
-    records: list[dict[str, Any]] = []
+    records: list[dict[str, object]] = []
     for name, results in by_system:
         scores = {m: _numbers(r) if tested else _number(r, width) for m, r in zip(systems.columns, results)}
         records.append({"system": name, **scores})
     return json.dumps(records, indent=4)
 
 
-def _numbers(result: SystemScore) -> dict[str, Any]:
-    numbers = {"score": result.value, "p_value": result.p_value, "mean": result.mean, "ci": result.ci}
+def _numbers(result: SystemScore) -> dict[str, object]:
+    numbers: dict[str, object] = {
+        "score": result.value,
+        "p_value": result.p_value,
+        "mean": result.mean,
+        "ci": result.ci,
+    }
     return {**numbers, "corrected": "holm"} if result.corrected else numbers
 
 

@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from nlptools.errors import DataError, UsageError, display
-from nlptools.files import line_records, streams
+from nlptools.errors import BundleError, DataError, UsageError, display
+from nlptools.files import json_fields, line_records, streams
 from nlptools.files.streams import LineBlock
+from nlptools.json_types import JsonObject
 from nlptools.metrics.metric import Table
 from nlptools.metrics.translation.bleu import Bleu
 from nlptools.metrics.translation.corpus import CorpusStatistics, metric_class
@@ -56,7 +57,7 @@ def merge(paths: Sequence[str], keep_rows: bool = False) -> tuple[CorpusMetric, 
     if not paths:
         raise UsageError("expected files of statistics to merge")
     metric: CorpusMetric | None = None
-    expected: dict[str, Any] = {}
+    expected: JsonObject = {}
     statistics = CorpusStatistics([], 1)
     for path in streams.check_inputs(paths):
         description, columns, blocks = _opened(path)
@@ -73,14 +74,14 @@ def merge(paths: Sequence[str], keep_rows: bool = False) -> tuple[CorpusMetric, 
     return metric, statistics
 
 
-def _description(metric: CorpusMetric) -> dict[str, Any]:
+def _description(metric: CorpusMetric) -> JsonObject:
     kind = type(metric).__name__.lower()
     options = {f.name: vars(metric)[f.name] for f in dataclasses.fields(metric_class(kind)) if f.init}
     options = {name: value for name, value in options.items() if (name, value) not in _LATER.items()}
     return {"metric": kind, "options": options, "signature": dict(metric.signature()), "version": __version__}
 
 
-def _opened(path: str) -> tuple[dict[str, Any], list[str], Iterator[LineBlock]]:
+def _opened(path: str) -> tuple[JsonObject, list[str], Iterator[LineBlock]]:
     """The description of a file's metric, the names of its columns, and the blocks of its rows."""
     blocks = streams.blocks(path)
     head: list[str] = []
@@ -94,33 +95,38 @@ def _opened(path: str) -> tuple[dict[str, Any], list[str], Iterator[LineBlock]]:
     return description, head[1].split("\t"), chain([LineBlock(path, 3, head[2:])], blocks)
 
 
-def _restored(description: dict[str, Any], columns: Sequence[str], path: str) -> CorpusMetric:
+def _restored(description: JsonObject, columns: Sequence[str], path: str) -> CorpusMetric:
     """The metric that a header describes."""
     try:
-        cls, options = metric_class(description["metric"]), dict(description["options"])
+        given = json_fields.child(description, "options", path)
+        cls = metric_class(json_fields.text(description, "metric", path))
         later = {f.name: _LATER[f.name] for f in dataclasses.fields(cls) if f.name in _LATER}
-        options = {**later, **options}
+        options = {**later, **given}
         _check_options(cls, options, len(columns))
         if cls is Bleu and options["tokenize"] not in SEPARATE:
-            metric: CorpusMetric = Bleu.without_tokenizer(str(dict(description["signature"])["tok"]), options)
+            metric: CorpusMetric = Bleu.without_tokenizer(
+                str(json_fields.child(description, "signature", path)["tok"]), options
+            )
         else:
             metric = cls(**options)
         if dict(metric.signature()) != description["signature"]:
             raise ValueError(f"options and signature differ: {description['signature']}")
         return metric
-    except (KeyError, TypeError, ValueError, UsageError) as error:
+    except (KeyError, TypeError, ValueError, UsageError, BundleError) as error:
         raise DataError(f"statistics of no metric that is known here: {error}", path=path, line=1) from None
 
 
-def _check_options(cls: type[Any], options: dict[str, Any], width: int) -> None:
+def _check_options(cls: type[Any], options: JsonObject, width: int) -> None:
     """Raises ValueError for unknown options and for values of the wrong type."""
     defaults = {f.name: f.default for f in dataclasses.fields(cls) if f.init}
     if options.keys() != defaults.keys():
         raise ValueError(f"expected the options {', '.join(defaults)}")
     for name, value in options.items():
-        number = name == "smooth_value" and type(value) in (int, float, type(None))
-        valid = math.isfinite(value or 0.0) if number else type(value) is type(defaults[name])
-        if not valid or (name.endswith("order") and value > width):
+        if name == "smooth_value" and (value is None or (isinstance(value, int | float) and type(value) is not bool)):
+            valid = math.isfinite(value or 0.0)
+        else:
+            valid = type(value) is type(defaults[name])
+        if not valid or (name.endswith("order") and isinstance(value, int) and value > width):
             raise ValueError(f"{name} {value!r}")
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 from torch import nn
 
@@ -126,7 +126,10 @@ class _Ended(Outcome, Generic[M]):
 
 
 def run_job(
-    task: TrainingRun[D, M], run: Training, compute: Compute | None = None, invocation: Mapping[str, Any] | None = None
+    task: TrainingRun[D, M],
+    run: Training,
+    compute: Compute | None = None,
+    invocation: Mapping[str, object] | None = None,
 ) -> Trained:
     """Train into `run.output`, or continue the run that was stopped there. `invocation` goes into the training record.
 

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from nlptools import environment, messages
 from nlptools.errors import UsageError, display
@@ -78,7 +78,12 @@ def refuse_processes() -> None:
 
 
 def run(
-    trainer: RunTrainer[D, R], directory: Path, *, resume: str, force: bool, invocation: Mapping[str, Any] | None = None
+    trainer: RunTrainer[D, R],
+    directory: Path,
+    *,
+    resume: str,
+    force: bool,
+    invocation: Mapping[str, object] | None = None,
 ) -> R:
     """Train in `directory`, or continue the run that was stopped there. `invocation` goes into training.json.
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from nlptools import messages
 from nlptools.batches.features import Features
@@ -50,7 +51,7 @@ def finetune(
     scratch: Scratch | None = None,
     *,
     encoding_errors: str = "strict",
-    invocation: Mapping[str, Any] | None = None,
+    invocation: Mapping[str, object] | None = None,
 ) -> Trained:
     """Train an encoder or a GPT, or with `settings.scratch` a model without pretraining, on the examples of `inputs` (files;
     none or `-`: standard input) into `run.output`.
@@ -265,8 +266,11 @@ class _Finetuning:
 
         return evaluate
 
-    def save(self, directory: Path, model: TaskModel, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
-        metrics, which = record.get("metrics", {}), layers(self.options.layers)
+    def save(
+        self, directory: Path, model: TaskModel, weights: Mapping[str, Tensor], record: Mapping[str, object]
+    ) -> None:
+        metrics, which = record.get("metrics"), layers(self.options.layers)
+        metrics = metrics if isinstance(metrics, Mapping) else {}
         tuned = {name: metrics[f"valid_{name}"] for name in self.task.tuned if f"valid_{name}" in metrics}
         task = {
             "name": self.task.name,
@@ -283,9 +287,7 @@ class _Finetuning:
                 messages.note(f"{file}: {mix.described()}")
                 if name == "layer_mix":
                     task["layer_weights"] = [round(weight, 6) for weight in mix.weights]
-        self.reader.save(
-            directory, model, weights, dict(record), {**self.task.label_settings(), "nlptools": {"task": task}}
-        )
+        self.reader.save(directory, model, weights, record, {**self.task.label_settings(), "nlptools": {"task": task}})
 
     def advice(self, name: str) -> str:
         files = replace(self.files, layout=self.task.options.layout)  # also the layout of glue/NAME

@@ -127,8 +127,8 @@ class Pretrained:
         directory: Path,
         model: TaskModel,
         weights: Mapping[str, Tensor],
-        training: JsonObject,
-        more: JsonObject,
+        training: Mapping[str, object],
+        more: Mapping[str, object],
     ) -> None:
         base = self.base
         weights = {name: tensor for name, tensor in weights.items() if not name.startswith("encoder.output")}

@@ -74,8 +74,8 @@ class Reader(Protocol):
         directory: Path,
         model: TaskModel,
         weights: Mapping[str, Tensor],
-        training: JsonObject,
-        more: JsonObject,
+        training: Mapping[str, object],
+        more: Mapping[str, object],
     ) -> None:
         """Write the model directory, with `more` in its config.json."""
 

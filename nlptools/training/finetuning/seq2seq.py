@@ -29,7 +29,7 @@ def finetune(
     files: Files,
     *,
     encoding_errors: str = "strict",
-    invocation: Mapping[str, Any] | None = None,
+    invocation: Mapping[str, object] | None = None,
 ) -> Trained:
     """Train the encoder-decoder in `settings.model` on lines of `source TAB target`.
 

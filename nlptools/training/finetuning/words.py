@@ -173,8 +173,8 @@ class Words:
         directory: Path,
         model: TaskModel,
         weights: Mapping[str, Tensor],
-        training: JsonObject,
-        more: JsonObject,
+        training: Mapping[str, object],
+        more: Mapping[str, object],
     ) -> None:
         arch, tokenizer = self.network.arch, self.network.tokenizer
         bundle.save_encoder(directory, model, weights, tokenizer, arch=arch, training=training, more=more)

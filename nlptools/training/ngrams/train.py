@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -53,7 +53,7 @@ def train_ngrams(
     compute: Threads | None = None,
     *,
     encoding_errors: str = "strict",
-    invocation: Mapping[str, Any] | None = None,
+    invocation: Mapping[str, object] | None = None,
 ) -> NGrams:
     """Count the n-grams of `inputs` (files; none or `-`: standard input), smooth them, and write the model to `run.output`.
 

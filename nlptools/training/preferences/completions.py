@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from nlptools import messages
 from nlptools.batches.completions import NEXT, ChatSegment, PackedBatches
@@ -133,7 +134,7 @@ class CompletionTask(SpooledTask[Completions]):
         )
 
     def save(
-        self, directory: Path, model: LanguageModel, weights: Mapping[str, Any], record: Mapping[str, Any]
+        self, directory: Path, model: LanguageModel, weights: Mapping[str, Tensor], record: Mapping[str, object]
     ) -> None:
         self.policy.save(directory, model, weights, record)
 
@@ -150,7 +151,7 @@ def finetune(
     files: Files,
     *,
     encoding_errors: str = "strict",
-    invocation: Mapping[str, Any] | None = None,
+    invocation: Mapping[str, object] | None = None,
 ) -> Trained:
     """Train the language model in `settings.model` on a task of this kind.
 

@@ -105,7 +105,7 @@ class Policy:
         return [token for token in tokens if token not in self.base.ends]
 
     def save(
-        self, directory: Path, model: LanguageModel, weights: Mapping[str, Any], record: Mapping[str, Any]
+        self, directory: Path, model: LanguageModel, weights: Mapping[str, Tensor], record: Mapping[str, object]
     ) -> None:
         """Write the model directory, which keeps the chat template. Raises StreamError."""
         bundle.save(

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -79,7 +78,7 @@ def train_ppo(
     compute: Compute | None = None,
     *,
     encoding_errors: str = "strict",
-    invocation: Mapping[str, Any] | None = None,
+    invocation: Mapping[str, object] | None = None,
 ) -> Trained:
     """Train the language model in `settings.policy` on its own responses to the prompts of `inputs`, into `run.output`.
 
@@ -146,7 +145,9 @@ class _PPO(SpooledTask[EncodedPrompts]):
     def evaluate(self, data: Spooled[EncodedPrompts], backend: Backend) -> None:
         """Nothing: the log has rewards and divergences of each rollout."""
 
-    def save(self, directory: Path, model: ActorCritic, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+    def save(
+        self, directory: Path, model: ActorCritic, weights: Mapping[str, Tensor], record: Mapping[str, object]
+    ) -> None:
         """Write the policy alone."""
         own = {name.removeprefix("policy."): tensor for name, tensor in weights.items() if name.startswith("policy.")}
         self.policy.save(directory, model.policy, own, record)

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
+from torch import Tensor
 
 from nlptools import bundle, messages
 from nlptools.batches import masking
@@ -47,7 +47,7 @@ def train_bert(
     compute: Compute | None = None,
     *,
     encoding_errors: str = "strict",
-    invocation: Mapping[str, Any] | None = None,
+    invocation: Mapping[str, object] | None = None,
 ) -> Trained:
     """Pretrain an encoder on the text of `inputs` (files; none or `-`: standard input) into `run.output`.
 
@@ -157,9 +157,14 @@ class _Pretraining(SpooledTask[Documents]):
         return partial(measure, batches, backend)
 
     def save(
-        self, directory: Path, model: BertWithHeads | Electra, weights: Mapping[str, Any], record: Mapping[str, Any]
+        self,
+        directory: Path,
+        model: BertWithHeads | Electra,
+        weights: Mapping[str, Tensor],
+        record: Mapping[str, object],
     ) -> None:
-        if record.get("metrics", {}).get("valid_replaced_f1") == 0:
+        metrics = record.get("metrics")
+        if isinstance(metrics, Mapping) and metrics.get("valid_replaced_f1") == 0:
             messages.warn(
                 "the discriminator classifies every token as not replaced: train it as a masked language model first"
                 " (--objective mlm, then --init)"

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+
+from torch import Tensor
 
 from nlptools import bundle, messages
 from nlptools.configs.pretraining import TrainBert
@@ -34,7 +35,7 @@ class Start:
     config: EncoderConfig  # of the model, or of the discriminator
     heads: tuple[str, ...] = ()
     generator: EncoderConfig | None = None
-    weights: Mapping[str, Any] = field(default_factory=dict)
+    weights: Mapping[str, Tensor] = field(default_factory=dict)
     looks_around: bool = False  # see `models.encoders.neighbor_attention`
 
     def model(self) -> BertWithHeads | Electra:
@@ -85,9 +86,9 @@ def start(options: TrainBert, vocab_size: int, pad: int) -> Start:
 def save(
     directory: Path,
     model: BertWithHeads | Electra,
-    weights: Mapping[str, Any],
+    weights: Mapping[str, Tensor],
     tokenizer: Tokenizer,
-    record: Mapping[str, Any],
+    record: Mapping[str, object],
 ) -> None:
     """Write the bundle of `model` with these `weights`. Raises StreamError."""
     if isinstance(model, Electra):
@@ -168,7 +169,7 @@ class _Encoder:
 
     config: EncoderConfig  # with the dropout of this run
     heads: tuple[str, ...]
-    weights: dict[str, Any]
+    weights: dict[str, Tensor]
 
 
 def _load(directory: Path, options: TrainBert, vocab_size: int) -> _Encoder:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import torch
 
@@ -53,7 +53,7 @@ def train_vectors(
     devices: Devices | None = None,
     *,
     encoding_errors: str = "strict",
-    invocation: Mapping[str, Any] | None = None,
+    invocation: Mapping[str, object] | None = None,
 ) -> Vectors:
     """Train word vectors on the sequences of tokens in `inputs` (files; none or `-`: standard input).
 

@@ -23,7 +23,8 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable, Sequence
-from typing import IO, Any
+from types import TracebackType
+from typing import IO
 
 import numpy as np
 
@@ -216,9 +217,11 @@ class ArrayWriter:
     def __enter__(self) -> ArrayWriter:
         return self
 
-    def __exit__(self, *error: Any) -> None:
-        if error[0] is not None:
-            self._files.__exit__(*error)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._files.__exit__(kind, error, trace)
             return
         with self._files:  # gives the files their names
             self._complete()
