@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nlptools.compute.kernels.context import Context
+from nlptools.compute.kernels.context import FunctionContext
 
 CHUNK = 1 << 16  # energies at a time: the passes over them stay in the cache
 
@@ -46,7 +46,7 @@ class _Root(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Context, keys: Tensor, energy: Tensor, sums: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+    def forward(ctx: FunctionContext, keys: Tensor, energy: Tensor, sums: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         ctx.set_materialize_grads(False)
         ctx.sums = sums
         ctx.save_for_backward(energy)
@@ -54,7 +54,7 @@ class _Root(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Context, *grad_outputs: Tensor) -> tuple[Tensor, Tensor | None, None]:
+    def backward(ctx: FunctionContext, *grad_outputs: Tensor) -> tuple[Tensor, Tensor | None, None]:
         sums = ctx.sums
         d_keys = sums["squares"].neg_().add_(sums["scores"][..., None]).mul_(ctx.saved_tensors[0])
         d_energy = sums["energy"]
@@ -64,14 +64,14 @@ class _Root(torch.autograd.Function):
 
 class _Scores(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Context, queries: Tensor, keys: Tensor, energy: Tensor, sums: dict[str, Tensor]) -> Tensor:
+    def forward(ctx: FunctionContext, queries: Tensor, keys: Tensor, energy: Tensor, sums: dict[str, Tensor]) -> Tensor:
         ctx.save_for_backward(queries, keys, energy)
         ctx.sums = sums
         return _scores(queries, keys, energy)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Context, *grad_outputs: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: FunctionContext, *grad_outputs: Tensor) -> tuple[Tensor, None, None, None]:
         queries, keys, energy = ctx.saved_tensors
         sums: dict[str, Tensor] = ctx.sums
         (d_scores,) = grad_outputs

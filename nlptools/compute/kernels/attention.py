@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nlptools.compute.kernels.context import Context
+from nlptools.compute.kernels.context import FunctionContext
 from nlptools.compute.kernels.dropout import as_factors, keep_mask
 from nlptools.compute.kernels.linear import by_onednn
 from nlptools.compute.processor import cpuinfo
@@ -207,7 +207,7 @@ class _SelfAttention(torch.autograd.Function):
     """See `self_attention`."""
 
     @staticmethod
-    def forward(ctx: Context, qkv_BT3HK: Tensor, mask: Tensor | None, p: float, causal: bool) -> Tensor:
+    def forward(ctx: FunctionContext, qkv_BT3HK: Tensor, mask: Tensor | None, p: float, causal: bool) -> Tensor:
         B, T, _, H, K = qkv_BT3HK.shape
         # a copy even where a view is possible, as for a single sequence: q is scaled in place
         qkv = qkv_BT3HK.permute(2, 0, 3, 1, 4).clone(memory_format=torch.contiguous_format)
@@ -216,7 +216,7 @@ class _SelfAttention(torch.autograd.Function):
         return _forward(ctx, q, k, v, bias, p, B)
 
     @staticmethod
-    def backward(ctx: Context, *grad_outputs: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: FunctionContext, *grad_outputs: Tensor) -> tuple[Tensor, None, None, None]:
         q = ctx.saved_tensors[0]
         B, T, D = grad_outputs[0].shape
         G, _, K = q.shape
@@ -229,7 +229,9 @@ class _CrossAttention(torch.autograd.Function):
     """See `cross_attention`."""
 
     @staticmethod
-    def forward(ctx: Context, query_BTHK: Tensor, key_value_BS2HK: Tensor, mask: Tensor | None, p: float) -> Tensor:
+    def forward(
+        ctx: FunctionContext, query_BTHK: Tensor, key_value_BS2HK: Tensor, mask: Tensor | None, p: float
+    ) -> Tensor:
         B, T, H, K = query_BTHK.shape
         q = query_BTHK.transpose(1, 2).reshape(B * H, T, K)
         if q.data_ptr() == query_BTHK.data_ptr():
@@ -238,7 +240,7 @@ class _CrossAttention(torch.autograd.Function):
         return _forward(ctx, q, k, v, _bias(mask, q.dtype), p, B)
 
     @staticmethod
-    def backward(ctx: Context, *grad_outputs: Tensor) -> tuple[Tensor, Tensor, None, None]:
+    def backward(ctx: FunctionContext, *grad_outputs: Tensor) -> tuple[Tensor, Tensor, None, None]:
         q, k = ctx.saved_tensors[:2]
         B, T, D = grad_outputs[0].shape
         G, S, K = k.shape
@@ -253,7 +255,7 @@ class _GroupedAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Context,
+        ctx: FunctionContext,
         query_BTHK: Tensor,
         key_BTGK: Tensor,
         value_BTGK: Tensor,
@@ -272,7 +274,7 @@ class _GroupedAttention(torch.autograd.Function):
         return heads.view(B, H // G, T, G, K).permute(0, 2, 3, 1, 4).reshape(B, T, H * K)
 
     @staticmethod
-    def backward(ctx: Context, *grad_outputs: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None, None]:
+    def backward(ctx: FunctionContext, *grad_outputs: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None, None]:
         B, T, G, R, K = ctx.shape
         q, k = ctx.saved_tensors[:2]
         d_heads = grad_outputs[0].view(B, T, G, R, K).permute(0, 3, 1, 2, 4).reshape(B, R * T, G * K)
@@ -294,7 +296,7 @@ def _bias(mask: Tensor | None, dtype: torch.dtype) -> Tensor:
     return torch.zeros(mask.shape, dtype=dtype).masked_fill_(~mask, -torch.inf).squeeze(1)
 
 
-def _forward(ctx: Context, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, p: float, B: int) -> Tensor:
+def _forward(ctx: FunctionContext, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, p: float, B: int) -> Tensor:
     """Queries (G, T, K), overwritten, on keys and values (G, S, K) -> (B, T, D), with dropout `p` on the weights.
 
     `bias` is added to the scores: (B, 1 or T, S) or (T, S), or one number.
@@ -321,7 +323,7 @@ def _forward(ctx: Context, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, p: flo
     return out.view(B, T, G // B * K)
 
 
-def _backward(ctx: Context, d_out_BTD: Tensor, dq: Tensor, dk: Tensor, dv: Tensor) -> None:
+def _backward(ctx: FunctionContext, d_out_BTD: Tensor, dq: Tensor, dk: Tensor, dv: Tensor) -> None:
     """Write the gradients of queries, keys and values, from the gradient of the result of `_forward`."""
     q, k, v, weights_GTS, keep = ctx.saved_tensors
     B, T, D = d_out_BTD.shape

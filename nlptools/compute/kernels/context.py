@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 
-class Context(Protocol):
+class FunctionContext(Protocol):
     """See `torch.autograd.function.FunctionCtx`. It takes any attribute besides these."""
 
     needs_input_grad: tuple[bool, ...]

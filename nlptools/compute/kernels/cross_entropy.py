@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nlptools.compute.kernels.context import Context
+from nlptools.compute.kernels.context import FunctionContext
 from nlptools.compute.kernels.linear import in_lines, whole_lines
 
 CHUNK_BYTES = 1 << 28  # of the logits of one chunk
@@ -58,7 +58,7 @@ class CrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Context,
+        ctx: FunctionContext,
         hidden_ND: Tensor,
         weight_VD: Tensor,
         bias_V: Tensor | None,
@@ -100,7 +100,7 @@ class CrossEntropy(torch.autograd.Function):
         return loss
 
     @staticmethod
-    def backward(ctx: Context, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: FunctionContext, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
         d_hidden, d_weight, d_bias = ctx.saved_tensors
         scale = grad_outputs[0]
         bias = None if d_bias is None else d_bias.mul_(scale).to(ctx.bias_dtype)
@@ -115,7 +115,7 @@ class RDrop(CrossEntropy):
 
     @staticmethod
     def forward(  # type: ignore[override]
-        ctx: Context,
+        ctx: FunctionContext,
         hidden_2ND: Tensor,
         weight_VD: Tensor,
         bias_V: Tensor | None,
@@ -161,7 +161,7 @@ class ChosenLogProbabilities(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Context,
+        ctx: FunctionContext,
         hidden_ND: Tensor,
         weight_VD: Tensor,
         bias_V: Tensor | None,
@@ -188,7 +188,7 @@ class ChosenLogProbabilities(torch.autograd.Function):
         return (chosen - highest - logs).squeeze(1), entropies
 
     @staticmethod
-    def backward(ctx: Context, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: FunctionContext, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
         hidden_ND, weight_VD, padded, targets_N, total = ctx.saved_tensors
         factors = (grad_outputs[0][:, None] / -total).to(hidden_ND.dtype)
         d_hidden = torch.empty_like(hidden_ND)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nlptools.compute.kernels.context import Context
+from nlptools.compute.kernels.context import FunctionContext
 
 _ONE_IN_BFLOAT16 = 0x3F80  # its bits
 
@@ -35,13 +35,13 @@ class _Dropout(torch.autograd.Function):
     """See `dropout`. One byte per element is saved for backward."""
 
     @staticmethod
-    def forward(ctx: Context, x: Tensor, p: float, residual: Tensor | None) -> Tensor:
+    def forward(ctx: FunctionContext, x: Tensor, p: float, residual: Tensor | None) -> Tensor:
         keep, ctx.scale = keep_mask(x.shape, p)
         ctx.save_for_backward(keep)
         return torch.addcmul(_zero(x) if residual is None else residual, x, as_factors(keep, x.dtype), value=ctx.scale)
 
     @staticmethod
-    def backward(ctx: Context, *grad_outputs: Tensor) -> tuple[Tensor, None, Tensor | None]:
+    def backward(ctx: FunctionContext, *grad_outputs: Tensor) -> tuple[Tensor, None, Tensor | None]:
         (keep,), (gradient,) = ctx.saved_tensors, grad_outputs
         d_x = torch.addcmul(_zero(gradient), gradient, as_factors(keep, gradient.dtype), value=ctx.scale)
         return d_x, None, gradient if ctx.needs_input_grad[2] else None

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nlptools.compute.kernels.context import Context
+from nlptools.compute.kernels.context import FunctionContext
 
 
 class RowGradient(NamedTuple):
@@ -54,13 +54,13 @@ def bag_means(table: Tensor, rows: Tensor, lengths: Tensor, pending: PendingGrad
 class _BagMeans(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Context, anchor: Tensor, table: Tensor, rows: Tensor, lengths: Tensor, pending: PendingGradients
+        ctx: FunctionContext, anchor: Tensor, table: Tensor, rows: Tensor, lengths: Tensor, pending: PendingGradients
     ) -> Tensor:
         ctx.rows, ctx.lengths, ctx.pending = rows, lengths, pending
         return _means(table, rows, lengths)
 
     @staticmethod
-    def backward(ctx: Context, *grad_outputs: Tensor) -> tuple[None, None, None, None, None]:
+    def backward(ctx: FunctionContext, *grad_outputs: Tensor) -> tuple[None, None, None, None, None]:
         ctx.pending.gradients.append(RowGradient(ctx.rows, ctx.lengths, grad_outputs[0]))
         return None, None, None, None, None
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nlptools.compute.kernels.context import Context
+from nlptools.compute.kernels.context import FunctionContext
 
 _SLOPE = 1.5957691216057308  # sqrt(8 / pi)
 _CUBIC = 0.044715
@@ -29,7 +29,7 @@ def gelu_tanh(x: Tensor) -> Tensor:
 
 class _Gelu(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Context, x: Tensor) -> Tensor:
+    def forward(ctx: FunctionContext, x: Tensor) -> Tensor:
         values, derivative = torch.empty_like(x), torch.empty_like(x)
         flat, flat_values, flat_derivative = x.reshape(-1), values.view(-1), derivative.view(-1)
         buffers = torch.empty(3, min(_PIECE, flat.numel()))
@@ -49,7 +49,7 @@ class _Gelu(torch.autograd.Function):
         return values
 
     @staticmethod
-    def backward(ctx: Context, *grad_outputs: Tensor) -> Tensor:
+    def backward(ctx: FunctionContext, *grad_outputs: Tensor) -> Tensor:
         (derivative,) = ctx.saved_tensors
         d_x: Tensor = grad_outputs[0] * derivative
         return d_x

@@ -32,7 +32,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nlptools.compute.kernels.context import Context
+from nlptools.compute.kernels.context import FunctionContext
 from nlptools.compute.processor import is_amd
 
 LARGE = 1 << 21  # elements of a product; a smaller one stays in the cache while its bias is added
@@ -178,7 +178,7 @@ class _Linear(torch.autograd.Function):
     """`F.linear` with a bias, by oneDNN."""
 
     @staticmethod
-    def forward(ctx: Context, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    def forward(ctx: FunctionContext, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         ctx.save_for_backward(x, weight)
         if _is_uneven(x):
             return torch.addmm(bias, in_lines(x.reshape(-1, x.shape[-1])), weight.t()).view(*x.shape[:-1], len(weight))
@@ -186,7 +186,7 @@ class _Linear(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx: Context, *grad_outputs: Tensor) -> tuple[Tensor | None, Tensor, Tensor | None]:
+    def backward(ctx: FunctionContext, *grad_outputs: Tensor) -> tuple[Tensor | None, Tensor, Tensor | None]:
         x, weight = ctx.saved_tensors
         gradient = grad_outputs[0].reshape(-1, len(weight))
         d_x = (gradient @ weight).view(x.shape) if ctx.needs_input_grad[0] else None

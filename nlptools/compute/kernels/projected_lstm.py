@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nlptools.compute.kernels.context import Context
+from nlptools.compute.kernels.context import FunctionContext
 from nlptools.compute.kernels.recurrent import buffers, lstm_step, lstm_step_backward, product_with, within_backward
 
 
@@ -57,7 +57,7 @@ class _ProjectedLayers(torch.autograd.Function):
     """See `projected_layers`."""
 
     @staticmethod
-    def forward(ctx: Context, limits: Limits, *tensors: Tensor) -> tuple[Tensor, ...]:
+    def forward(ctx: FunctionContext, limits: Limits, *tensors: Tensor) -> tuple[Tensor, ...]:
         *each, cell = tensors
         K = len(each) // 4
         gates, weights, projections, hidden = (each[i * K : (i + 1) * K] for i in range(4))
@@ -72,7 +72,7 @@ class _ProjectedLayers(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Context, *grad_outputs: Tensor | None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: FunctionContext, *grad_outputs: Tensor | None) -> tuple[Tensor | None, ...]:
         K, saved = ctx.count, ctx.saved_tensors
         weights, projections, states, outputs = (saved[i * K : (i + 1) * K] for i in range(4))
         d_out = [torch.zeros_like(x[1:]) if d is None else d for d, x in zip(grad_outputs[:K], states, strict=True)]

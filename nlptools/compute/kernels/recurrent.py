@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nlptools.compute.kernels.context import Context
+from nlptools.compute.kernels.context import FunctionContext
 from nlptools.compute.kernels.linear import PackedWeight, by_onednn
 
 GATES = {"rnn": 1, "lstm": 4, "gru": 3}
@@ -133,7 +133,13 @@ class _Layer(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Context, kind: str, gates: Tensor, weight: Tensor, bias: Tensor | None, hidden: Tensor, cell: Tensor
+        ctx: FunctionContext,
+        kind: str,
+        gates: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        hidden: Tensor,
+        cell: Tensor,
     ) -> tuple[Tensor, Tensor]:
         out, last, kept = _FORWARD[kind](gates, product_with(weight, gates), bias, hidden, cell, True)
         ctx.save_for_backward(weight, out, *kept)
@@ -143,7 +149,7 @@ class _Layer(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Context, *grad_outputs: Tensor | None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: FunctionContext, *grad_outputs: Tensor | None) -> tuple[Tensor | None, ...]:
         weight, hidden, *kept = ctx.saved_tensors
         d_out, d_cell = grad_outputs
         G = len(weight)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nlptools.compute.kernels.context import Context
+from nlptools.compute.kernels.context import FunctionContext
 from nlptools.compute.kernels.dropout import as_factors, keep_mask
 
 CHUNK_SCORES = 1 << 20  # scores computed at a time: they stay in the cache
@@ -64,7 +64,14 @@ class _RelativeAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Context, q: Tensor, d: Tensor, key: Tensor, value: Tensor, distance: Tensor, mask: Tensor | None, p: float
+        ctx: FunctionContext,
+        q: Tensor,
+        d: Tensor,
+        key: Tensor,
+        value: Tensor,
+        distance: Tensor,
+        mask: Tensor | None,
+        p: float,
     ) -> Tensor:
         (H, B, T, K), S = q.shape, key.shape[2]
         q, d, key, value, distance = (x.contiguous() for x in (q, d, key, value, distance))
@@ -92,7 +99,7 @@ class _RelativeAttention(torch.autograd.Function):
         return out.mul_(scale) if keep is not None else out
 
     @staticmethod
-    def backward(ctx: Context, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: FunctionContext, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
         q, d, key, value, distance, weights, keep = ctx.saved_tensors
         (H, B, T, K), S = q.shape, key.shape[2]
         d_out = (grad_outputs[0] * ctx.scale).contiguous()
