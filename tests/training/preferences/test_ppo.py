@@ -27,8 +27,10 @@ from nlptools.models.language.gpt import GPT, GPTConfig
 from nlptools.plots import curves
 from nlptools.training.engine import stop
 from nlptools.training.engine.job import Trained
-from nlptools.training.preferences import ppo, rewards
+from nlptools.training.preferences import rewards
 from nlptools.training.preferences.actor_critic import ActorCritic
+from nlptools.training.preferences.clipped_surrogate import ClippedSurrogate
+from nlptools.training.preferences.ppo import train_ppo
 from nlptools.training.preferences.rewards import RewardCommand, Sample
 from tests.running import rows
 from tests.tasks.reward.test_task import preferences
@@ -55,7 +57,7 @@ def train(tmp_path: Path, **changes: Any) -> Trained:
     run = PPOTraining(**{**how, "batch_size": 16, **{name: changes.pop(name) for name in names}})
     task = {"policy": str(tmp_path / "base"), "reward": COUNT_W3, "rollouts": 12, "max_new_tokens": 6, "samples": 4}
     compute = changes.pop("compute", FP32)
-    return ppo.train_ppo([str(tmp_path / "prompts.txt")], TrainPPO(**{**task, **changes}), run, compute)
+    return train_ppo([str(tmp_path / "prompts.txt")], TrainPPO(**{**task, **changes}), run, compute)
 
 
 @pytest.mark.usefixtures("bf16_everywhere")
@@ -191,7 +193,7 @@ def test_surrogate_by_its_formula() -> None:
         def read(self, *_: Any) -> tuple[torch.Tensor, ...]:
             return torch.tensor([-1.0, -2.0, -0.5]), torch.ones(3), torch.tensor([0.9, 0.0, 0.1])
 
-    objective = ppo.ClippedSurrogate(Fixed(), settings)  # type: ignore[arg-type]
+    objective = ClippedSurrogate(Fixed(), settings)  # type: ignore[arg-type]
     targets = torch.tensor([[5, -1, 6, 7]])
     old, value, advantage, returned = (
         torch.tensor([row]) for row in ([-1.0, 9, -3, -0.4], [0.5, 9, 0, 0], [1.0, 9, 2, -1], [1.0, 9, 1, 1])
@@ -211,7 +213,7 @@ def test_surrogate_by_its_formula() -> None:
 def test_values_learn_at_their_own_rate(critic: str | None) -> None:
     policy, copy = (GPT(GPTConfig(8, 8, 1, 1, 8)) for _ in range(2))
     model = ActorCritic(policy, True, copy if critic else None)
-    objective = ppo.ClippedSurrogate(model, TrainPPO(policy="-", reward="-", value_rate=7.0))
+    objective = ClippedSurrogate(model, TrainPPO(policy="-", reward="-", value_rate=7.0))
     rates = objective.rates(0.0)
     assert all(rates.get(f"model.policy.{name}", 1) == 1 for name, _ in policy.named_parameters())
     others = {name for name, _ in objective.named_parameters() if not name.startswith("model.policy.")}
