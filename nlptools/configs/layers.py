@@ -75,8 +75,9 @@ class Mix(NamedTuple):
         return numbers if self.gamma is None else {"s": numbers, "gamma": round(self.gamma, 6)}
 
 
-def read_mix(path: str, layers: int) -> Mix:
-    """Read a mix of `layers` layers: a JSON list of weights, or an object with the list `s` and the number `gamma`.
+def read_mix(path: str, layers: int | None = None) -> Mix:
+    """Read a mix of `layers` layers, or of any number: a JSON list of weights, or an object with the list `s` and the number
+    `gamma`.
 
     Raises InputError, DataError, UsageError.
     """
@@ -91,9 +92,9 @@ def read_mix(path: str, layers: int) -> Mix:
         numbers, gamma = content.get("s"), content.get("gamma")
         if not _is_number(gamma):
             raise DataError("expected the list s and the number gamma", path=path)
-    if not isinstance(numbers, list) or not all(map(_is_number, numbers)):
+    if not isinstance(numbers, list) or not numbers or not all(map(_is_number, numbers)):
         raise DataError("expected a list of numbers, one for each layer", path=path)
-    if len(numbers) != layers:
+    if layers is not None and len(numbers) != layers:
         raise UsageError(f"--layers: {display(path)} holds {len(numbers)} weights, the model has {layers} layers")
     return Mix(tuple(map(float, numbers)), None if gamma is None else float(gamma))
 

@@ -1,4 +1,4 @@
-"""Settings of `plot`, which draws training curves."""
+"""Settings of `plot`, which draws training curves, positions and weights of layers."""
 
 from __future__ import annotations
 
@@ -14,17 +14,34 @@ METRICS = (
 )
 
 
+_OF_CURVES = ("metric", "x", "height", "ascii")
+
+
 @dataclass(frozen=True)
 class Plot:
     """Plot options"""
 
     output: str = option(
         "-",
-        "Output image (.png, .svg, .pdf); -: draw with characters on standard output.",
+        "Output image (.png, .svg, .pdf); -: draw with characters on standard output (curves only).",
         short="-o",
         metavar="FILE",
     )
     force: bool = option(False, "Replace the output file if it exists.")
+    positions: bool = option(
+        False,
+        "Draw the vectors of positions of a model, and their dot products.",
+        needs=("output",),
+        excludes=("layers", *_OF_CURVES),
+    )
+    length: int = option(128, "Number of positions to draw.", low=1, metavar="N", needs=("positions",))
+    layers: bool = option(
+        False,
+        "Draw the weights of layers in files such as layer_mix.json, or in the directories of finetune --layers mix and"
+        " --features.",
+        needs=("output",),
+        excludes=_OF_CURVES,
+    )
     metric: tuple[str, ...] = option(METRICS, "Keys of the log to draw, a panel each.", metavar="A,B,...")
     x: str = option(
         "step",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from nlptools.inference.line_score import LineScore, Total
     from nlptools.inference.masked_scoring import MaskedScorer
     from nlptools.inference.mixture_parts import Mixed
+    from nlptools.inference.position_vectors import PositionVectors
     from nlptools.inference.translation import Translator
     from nlptools.inference.words import WordScore
     from nlptools.text.unknown import UnknownTokens
@@ -127,6 +128,7 @@ PREDICT: Use[Predicts] = Use("predict")
 ASK: Use[Predicts] = Use("predict --ask")
 FILL: Use[MaskedScorer] = Use("fill")
 ATTEND: Use[ReadsAttention] = Use("attend")
+POSITIONS: Use[PositionVectors] = Use("plot --positions", suggested=False)
 CONVERT: Use[Vectors] = Use("convert", suggested=False)  # of embeddings to word vectors
 
 # families in addition to the registry
@@ -180,7 +182,12 @@ _LANGUAGE_MODEL = dict.fromkeys((SCORE, CHOOSE, GENERATE, CONTINUE), "language_m
 _NGRAMS = dict.fromkeys((CHOOSE, GENERATE, CONTINUE), "causal:of_ngrams")
 _MIXED = dict.fromkeys((SCORE, CHOOSE, GENERATE, CONTINUE), "mixed_model:MixedLanguageModel.opened")
 _ASK = {ASK: "pretraining_heads:PretrainingPredictor.opened"}
-_ENCODER = {EMBED: "embedding.text_embedder:of_encoder", ATTEND: "attention_rows:EncoderAttention.opened"}
+_POSITIONS = {POSITIONS: "position_vectors:of_model"}
+_ENCODER = {
+    EMBED: "embedding.text_embedder:of_encoder",
+    ATTEND: "attention_rows:EncoderAttention.opened",
+    POSITIONS: "position_vectors:of_encoder",
+}
 _TASK = {PREDICT: "prediction:Predictor.opened"}
 _WITHOUT_ATTENTION = Uses(
     "a language model without attention",
@@ -189,13 +196,18 @@ _WITHOUT_ATTENTION = Uses(
         **_LANGUAGE_MODEL,
         EMBED: "embedding.text_embedder:of_language_model",
         CONVERT: "embedding.token_table:opened",
+        **_POSITIONS,
     },
     also=("finetune",),
 )
 _TASK_WITHOUT_ATTENTION = Uses(
     "a decoder without attention with the head of a task",
     PREDICT,
-    {EMBED: "embedding.text_embedder:of_task_decoder", **_TASK},
+    {
+        EMBED: "embedding.text_embedder:of_task_decoder",
+        POSITIONS: "position_vectors:of_task_decoder",
+        **_TASK,
+    },
     (PREDICT,),
     also=("finetune",),
 )
@@ -229,6 +241,7 @@ TABLE: Mapping[str, Uses] = {
             **dict.fromkeys((GENERATE, TRANSLATE), "translation:Translator.opened"),
             PREDICT: "prediction:PairPredictor.opened",
             ATTEND: "attention_rows:TranslatorAttention.opened",
+            **_POSITIONS,
         },
         together=(GENERATE, TRANSLATE, PREDICT),
     ),

@@ -31,6 +31,10 @@ class Positions:
         """How attention changes queries and keys at `positions` (..., T); None: not at all."""
         return None
 
+    def first(self, length: int) -> Tensor | None:
+        """(T, D), the vectors that `add_to` adds at the first `length` positions, or at all; None: it adds none."""
+        return None
+
 
 class LearnedPositions(nn.Embedding, Positions):
     """A learned vector for each position (Gehring et al. 2017, arXiv:1705.03122)."""
@@ -43,6 +47,10 @@ class LearnedPositions(nn.Embedding, Positions):
         """See `Positions`."""
         added: Tensor = x + self(positions)
         return added
+
+    def first(self, length: int) -> Tensor | None:
+        """See `Positions`."""
+        return self.weight[:length]
 
 
 class Sinusoids(Positions):
@@ -67,6 +75,10 @@ class Sinusoids(Positions):
     def add_to(self, x: Tensor, positions: Tensor) -> Tensor:
         """See `Positions`."""
         return x + self.rows(0, self.length, x)[positions]
+
+    def first(self, length: int) -> Tensor | None:
+        """See `Positions`; `length` has no limit here either."""
+        return sinusoids(length, self.size)
 
 
 class Rotary(Positions):

@@ -215,6 +215,15 @@ class Attends(Protocol):
         """
 
 
+class Positioned(Protocol):
+    """A model, for looking at the vectors of its positions."""
+
+    def position_vectors(self, length: int) -> Tensor | None:
+        """(T, D), the vectors that it adds to the embeddings of the first `length` tokens, or to as many as it can read; of an
+        encoder-decoder, of its source. None: it adds none.
+        """
+
+
 class LanguageModelDefaults:
     """A base of language models: members of `LanguageModel` that hold for any of them, if not as fast as they could be."""
 
@@ -230,6 +239,10 @@ class LanguageModelDefaults:
     def linear_maps(self) -> list[str]:
         """See `Layered`."""
         return linear_maps(self)
+
+    def position_vectors(self, length: int) -> Tensor | None:
+        """See `Positioned`."""
+        return None
 
     def drop_output(self) -> None:
         """See `LanguageModel`: members with names such as "output" and "output_matrix"."""
@@ -296,6 +309,10 @@ class AttendsToSource(EncoderDecoder, Protocol):
 
 class CrossAttentionDefaults:
     """A base of encoder-decoders whose only attention is the one that `SourceState.attention` has."""
+
+    def position_vectors(self, length: int) -> Tensor | None:
+        """See `Positioned`."""
+        return None
 
     @property
     def attention_sizes(self: EncoderDecoder) -> Mapping[str, tuple[int, int]]:

@@ -73,7 +73,7 @@ def read_runs(paths: Sequence[str]) -> list[RunCurves]:
         DataError: a log has no reports.
     """
     files = [_log_file(path) for path in paths]
-    return [_read(file, name) for file, name in zip(files, _names(files), strict=True)]
+    return [_read(file, name) for file, name in zip(files, distinct_names(files), strict=True)]
 
 
 def _log_file(path: str) -> str:
@@ -85,10 +85,12 @@ def _log_file(path: str) -> str:
     return str(file)
 
 
-def _names(files: Sequence[str]) -> list[str]:
+def distinct_names(files: Sequence[str]) -> list[str]:
     """The last directories of each path, as many as needed for the names to differ."""
     paths = [Path(file).resolve() if file != "-" else Path("stdin") for file in files]
-    places = [path.parent if path.name == LOG_NAME else path.with_suffix("") for path in paths]
+    places = [
+        path.parent if path.name == LOG_NAME else path if path.is_dir() else path.with_suffix("") for path in paths
+    ]
     for depth in range(1, max((len(place.parts) for place in places), default=0) + 1):
         names = ["/".join(place.parts[-depth:]) for place in places]
         if len(set(names)) == len(names):

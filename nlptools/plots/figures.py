@@ -81,9 +81,9 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def saved(figure: Figure, suffix: str) -> bytes:
-    """The figure as a file of type `suffix`, ".png" or ".svg". The same figure has the same bytes."""
+    """The figure as a file of type `suffix`: ".png", ".svg" or ".pdf". The same figure has the same bytes."""
     data = io.BytesIO()
-    dates = {".svg": {"Date": None}}
+    dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     figure.savefig(data, format=suffix[1:], metadata=dates.get(suffix))
     return data.getvalue()
 

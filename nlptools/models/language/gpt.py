@@ -238,6 +238,10 @@ class GPT(LanguageModelDefaults, nn.Module):
         for block, mask in zip(self.blocks, masks, strict=True):
             x = yield from block.observed(x, weighted_by(mask, turn))  # type: ignore[operator]
 
+    def position_vectors(self, length: int) -> Tensor | None:
+        """See `contract.Positioned`."""
+        return self.position_embedding.first(length)
+
     def _whole(self, ids: Tensor) -> tuple[Tensor, Turn | None, Sequence[Any]]:
         """Whole texts as the blocks take them: x, turn, and the mask of each layer. Raises DataError beyond the context."""
         T = ids.shape[1]

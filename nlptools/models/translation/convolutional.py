@@ -227,6 +227,10 @@ class ConvolutionTranslator(CrossAttentionDefaults, nn.Module):
         state.attention = _mean(attention) if attention else None
         return self.dropout(self.decoder_output(x)), state
 
+    def position_vectors(self, length: int) -> Tensor | None:
+        """See `contract.Positioned`."""
+        return self.source_positions.weight[:length]
+
     def _check(self, length: int, what: str) -> None:
         if length > self.max_context:
             raise DataError(f"{length} {what} are more than the model's limit of {self.max_context}")

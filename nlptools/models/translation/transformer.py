@@ -222,6 +222,10 @@ class Transformer(nn.Module):
         """The last layer but one: its attention aligns words best (Garg et al. 2019, arXiv:1909.02074)."""
         return max(0, len(self.decoder) - 2)
 
+    def position_vectors(self, length: int) -> Tensor | None:
+        """See `contract.Positioned`."""
+        return self.positions.first(length)
+
     def _embedded(self, embedding: nn.Embedding, ids: Tensor, begin: int, T: int) -> Tensor:
         """(B, W * T) -> (B, W * T, D): embeddings and positions, T of them from `begin` on for each hypothesis."""
         x = embedding(ids)
