@@ -507,6 +507,7 @@ complete -c nlptools -n '__fish_seen_subcommand_from finetune' -l train-all -l n
 complete -c nlptools -n '__fish_seen_subcommand_from finetune' -l characters -x -a 'cnn lstm none' -d 'Vector for the spelling of a word, in addition to its word vector: cnn (Ma & Hovy 2016), lstm in both directions (Lample et al. 2016), or none. Default: cnn.'
 complete -c nlptools -n '__fish_seen_subcommand_from finetune' -l char-dim -r -d 'Dimensions of this vector.'
 complete -c nlptools -n '__fish_seen_subcommand_from finetune' -l max-vectors -r -d 'Words of --vectors, from the top of the file, that the model knows in addition to the training words; 0: all.'
+complete -c nlptools -n '__fish_seen_subcommand_from finetune' -l both-orders -l no-both-orders -d 'Read both orders of the two texts, and add their hidden states: for symmetric relations such as similarity (Radford et al. 2018). For language models.'
 complete -c nlptools -n '__fish_seen_subcommand_from finetune' -l crf -l no-crf -d 'Add a conditional random field over the labels.'
 complete -c nlptools -n '__fish_seen_subcommand_from finetune' -l comments -l no-comments -d 'In column files, skip lines that begin with # and a space.'
 complete -c nlptools -n '__fish_seen_subcommand_from finetune' -l scheme -r -d 'Span scheme of the tags: iob1, iob2, bioes, bilou, ioe2, or plain for tags without spans. auto: from the tags.'

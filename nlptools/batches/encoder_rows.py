@@ -1,8 +1,9 @@
 """Rows of tokens for an encoder, `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, one after another in flat arrays.
 
-For a GPT they are `<eos> a` or `<eos> a <eos> b`, for a LLaMA `<s> a` or `<s> a </s> b` (Radford et al. 2018, "Improving
-language understanding by generative pre-training": start, delimiter, and the last token for the row). Departure: no mark at
-the end, so that transformers, which takes the last token that is not padding, finds the same one.
+For a GPT-1 they are `start a extract` or `start a delimiter b extract` (Radford et al. 2018, "Improving language understanding by
+generative pre-training"), with tokens of their own. For a GPT-2 they are `<eos> a` or `<eos> a <eos> b`, for a LLaMA `<s> a` or
+`<s> a </s> b`. Departure: these have no mark at the end, so that transformers, which takes the last token that is not padding,
+finds the same one.
 
 Rows are joined from segments, each a slice of some flat array of pieces, for all rows at once; padding is added per batch.
 Thus 100,000 rows of any lengths take five bytes per token.
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nlptools.errors import BundleError
+from nlptools.text.more_tokens import row_tokens
 from nlptools.text.text_boundaries import of_encoder
 from nlptools.text.tokenizer import Tokenizer
 
@@ -35,7 +37,8 @@ class Marks:
         pad: the token for padding, and the only one of a row that would be empty.
         unk: the token for a word without pieces.
         between: how many `sep` stand between two segments.
-        closes: whether `sep` also follows the last segment.
+        closes: whether `sep`, or `end`, also follows the last segment.
+        end: the token at the end of a row; None: `sep`.
         causal: whether tokens see only those before them, so that the last one represents its row, the last piece its word,
             and the context of a text has to come before it.
         before_word: the text that is tokenized with a word of a sentence, before it.
@@ -49,6 +52,7 @@ class Marks:
     closes: bool = True
     causal: bool = False
     before_word: str = ""
+    end: int | None = None
 
     def count(self, segments: int) -> int:
         """The number of special tokens in a row with this number of segments."""
@@ -138,7 +142,8 @@ def marks_of(tokenizer: Tokenizer) -> Marks:
 
 
 def marks_of_gpt(tokenizer: Tokenizer, eos: int, start: int | None, ours: bool = True) -> Marks:
-    """The special tokens of rows for a GPT: `start` at the beginning, the end-of-text token in all other places.
+    """The special tokens of rows for a GPT: those of a GPT-1 if the tokenizer has them, else `start` at the beginning, and the
+    end-of-text token in all other places.
 
     Args:
         start: the token before a text; None: there is none. In models of ours, the end-of-text token.
@@ -147,7 +152,11 @@ def marks_of_gpt(tokenizer: Tokenizer, eos: int, start: int | None, ours: bool =
     """
     unk = tokenizer.vocab.unk if tokenizer.vocab is not None else None
     given: dict[str, Any] = {"pad": eos, "unk": eos if unk is None else unk, "closes": False, "before_word": " "}
-    return Marks(start, eos, causal=True, **given) if ours else Marks(start, None, **given)
+    if not ours:
+        return Marks(start, None, **given)
+    if (special := row_tokens(tokenizer.vocab)) is not None:
+        return Marks(special.start, special.delimiter, causal=True, **{**given, "closes": True}, end=special.extract)
+    return Marks(start, eos, causal=True, **given)
 
 
 def encode_once(tokenizer: Tokenizer, texts: Sequence[str], threads: int = 1) -> tuple[EncodedTexts, np.ndarray]:
@@ -186,8 +195,9 @@ def join(marks: Marks, segments: Sequence[EncoderSegment]) -> tuple[EncoderRows,
         places = bounds[:-1] + begin
         ids[ranges(places, segment.lengths)] = segment.ids[ranges(segment.starts, segment.lengths)]
         marked = (marks.between if number < len(segments) else int(marks.closes)) * int(marks.sep is not None)
-        for mark in range(marked):
-            ids[places + segment.lengths + mark] = marks.sep
+        mark = marks.end if number == len(segments) and marks.end is not None else marks.sep
+        for place in range(marked):
+            ids[places + segment.lengths + place] = mark
         types[ranges(places, segment.lengths + marked)] = segment.type
         begin = begin + segment.lengths + marked
     ids[bounds[empty]], types[bounds[empty]] = marks.pad, segments[0].type

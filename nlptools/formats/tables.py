@@ -114,7 +114,10 @@ def table_of(
 
 def _columns_read(table: FieldPlaces, width: int, delimiter: str) -> Columns:
     """The columns of a table by name, or by number if they have no names."""
-    names = [name.strip() for name in table.header] or [str(number) for number in range(1, width + 2)]
+    last = max(
+        [width, *(place for group in table.texts for place in group), table.label or 0]
+    )  # a short line may lack some
+    names = [name.strip() for name in table.header] or [str(number) for number in range(1, last + 2)]
     label = "" if table.label is None else names[table.label]
     texts = (",".join(names[place] for place in group) for group in table.texts)
     return Columns(tuple(texts), label, 0 if table.header else width, delimiter)

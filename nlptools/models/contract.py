@@ -189,6 +189,7 @@ class LanguageModel(Decoder, Layered, Protocol):
 
     neural: bool  # whether it has weights that a loss can change, not counts
     penalty: Tensor | None  # a term of the training loss: the mean over the tokens of the last call (), float32
+    marks_rows: bool  # whether the rows of tasks have special tokens that fine-tuning adds, as in GPT-1
     activation: str  # of heads of tasks
     initializer_range: float  # standard deviation of the first weights of heads of tasks
 
@@ -228,6 +229,7 @@ class LanguageModelDefaults:
     """A base of language models: members of `LanguageModel` that hold for any of them, if not as fast as they could be."""
 
     causal = neural = True
+    marks_rows = False
     penalty: Tensor | None = None
     activation = "gelu"
     initializer_range = 0.02

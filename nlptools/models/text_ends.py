@@ -7,6 +7,7 @@ from typing import Any
 
 from nlptools.models import registry
 from nlptools.text.boundaries import Boundaries
+from nlptools.text.more_tokens import row_tokens
 from nlptools.text.text_boundaries import of_encoder
 from nlptools.text.tokenizer import Tokenizer
 
@@ -16,6 +17,8 @@ def around(arch: str, tokenizer: Tokenizer, config: Mapping[str, Any]) -> Bounda
     start, end = config.get("bos_token_id"), config.get("eos_token_id")
     return {
         registry.ENCODER: of_encoder(tokenizer),
-        registry.TASK_DECODER: Boundaries(start, () if end is None else (end,)),
+        registry.TASK_DECODER: Boundaries(start, () if end is None else (end,))
+        if (special := row_tokens(tokenizer.vocab)) is None
+        else Boundaries(special.start, (special.delimiter,), special.extract),
         registry.LANGUAGE: Boundaries(start, () if start is None else (start,)),
     }.get(registry.find(arch).family)

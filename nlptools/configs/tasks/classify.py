@@ -55,6 +55,15 @@ class SequenceOptions(PretrainedOptions):
     )
 
 
+def _both_orders() -> bool:
+    return option(
+        False,
+        "Read both orders of the two texts, and add their hidden states: for symmetric relations such as similarity (Radford et"
+        " al. 2018). For language models.",
+        excludes=("scratch", "features"),
+    )
+
+
 @dataclass(frozen=True)
 class ClassifyOptions(SequenceOptions):
     """One label of a text, or several with --multi-label"""
@@ -68,6 +77,7 @@ class ClassifyOptions(SequenceOptions):
 class PairOptions(SequenceOptions):
     """One label of two texts, such as entailment"""
 
+    both_orders: bool = _both_orders()
     scratch: str | None = _scratch()
     class_weights: str = _class_weights()
 
@@ -79,4 +89,5 @@ class RegressOptions(SequenceOptions):
     best: str = redefined(
         TaskOptions, "best", "auto", "Validation metric for the choice of the weights. auto: pearson."
     )
+    both_orders: bool = _both_orders()
     scratch: str | None = _scratch()

@@ -26,6 +26,7 @@ _ENCODER: dict[str, object] = {
     "layer_decay": 1.0,
     "unfreeze": 0.0,
     "lm_weight": 0.0,
+    "both_orders": False,
     "lora": 0,
     "lora_alpha": 16.0,
     "lora_dropout": 0.0,

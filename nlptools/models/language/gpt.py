@@ -132,6 +132,7 @@ class GPT(LanguageModelDefaults, nn.Module):
         super().__init__()
         self.config = config
         self.max_context = config.max_position_embeddings
+        self.marks_rows = config.post_norm  # GPT-1
         self.activation, self.initializer_range = config.activation, config.initializer_range
         D = config.hidden_size
         self.token_embedding = padded_embedding(config.vocab_size, D)

@@ -2,7 +2,7 @@
 
 Radford et al. 2018, "Improving language understanding by generative pre-training": the hidden state of the
 last token represents a whole row, and a linear layer without a bias classifies it. For rows see `batches.encoder_rows`.
-Departure: the end-of-text token serves as every special token.
+Departure: the end-of-text token serves as every special token, except in a GPT-1.
 Shapes: B batch, T length, N tokens of all sequences, D hidden.
 """
 

@@ -77,11 +77,11 @@ class Regression(TextTask[float]):
             output.bias.fill_(self.mean)
 
     def loss(self, logits: Tensor, *targets: Tensor) -> Tensor:
-        target, weight = targets
+        logits, target, weight = self.of_examples(logits, targets)
         return ((logits[:, 0] - target).square() * weight).sum()
 
     def decode(self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[TextExample]) -> list[float]:
-        return [float(logits[0]) for logits in outputs]
+        return [float(logits[0]) for logits in self.summed(outputs)]
 
     def combined(self, predictions: Sequence[Sequence[float]]) -> list[float]:
         return [float(np.mean(each)) for each in zip(*predictions, strict=True)]

@@ -149,7 +149,7 @@ class Classification(TextTask[np.ndarray]):
     # -- training -----------------------------------------------------------------------------------------------------
 
     def loss(self, logits: Tensor, *targets: Tensor) -> Tensor:
-        target, weight = targets
+        logits, target, weight = self.of_examples(logits, targets)
         if self.multi_label:
             each = F.binary_cross_entropy_with_logits(logits, target, reduction="none").mean(1)
         else:
@@ -163,7 +163,7 @@ class Classification(TextTask[np.ndarray]):
     ) -> list[np.ndarray]:
         if not outputs:
             return []
-        logits = torch.from_numpy(np.stack(outputs).astype(np.float64))
+        logits = torch.from_numpy(np.stack(self.summed(outputs)).astype(np.float64))
         return list((F.logsigmoid(logits) if self.multi_label else F.log_softmax(logits, -1)).numpy())
 
     def combined(self, predictions: Sequence[Sequence[np.ndarray]]) -> list[np.ndarray]:

@@ -1,6 +1,10 @@
 """The common part of the tasks classify, pair and regress: one text or two, and one prediction.
 
 Devlin et al. 2019, section 4.1: a linear layer on the vector of the first token, in a GPT of the last (Radford et al. 2018).
+
+With `both_orders` (the same, section 3.3), an example is two rows, and the head sees the sum of their vectors. In a GPT it is
+linear without a bias, so that is the sum of their logits, which this module adds. Departure: each of the two has a dropout.
+Shapes: N examples, K labels.
 """
 
 from __future__ import annotations
@@ -11,9 +15,10 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self, TypeVar
 
 import numpy as np
+from torch import Tensor
 
 from nlptools import bundle
-from nlptools.batches.features import Encoding, Features
+from nlptools.batches.features import WEIGHT, Encoding, Features
 from nlptools.batches.text_rows import TextEncoding
 from nlptools.batches.weighted_tokens import InvalidText, NumberEncoding
 from nlptools.configs.finetuning import Files, Finetune, Predict
@@ -38,11 +43,13 @@ class TextTask(TaskOf[TextExample, P]):
     Attributes:
         glue: name of the GLUE task, or "".
         texts: texts per example; 0: as many as the file has.
+        both_orders: whether two texts are read in both orders.
         text_column, label_column, width, delimiter: the columns of the first training file (`Columns`), learned.
     """
 
     glue: str = ""
     texts: int = 0
+    both_orders: bool = False
     text_column: tuple[str, ...] = ()
     label_column: str = ""
     width: int = 0
@@ -57,7 +64,8 @@ class TextTask(TaskOf[TextExample, P]):
         if name.startswith(GLUE):
             glue = find(name.removeprefix(GLUE))
             name, files = glue_task(glue).task, replace(files, layout=GLUE + glue)
-        return cls(name, replace(reading_options(files), multi_label=multi_label), settings.best, glue)
+        options = replace(reading_options(files), multi_label=multi_label)
+        return cls(name, options, settings.best, glue, both_orders=settings.both_orders)
 
     def checked(self, settings: Finetune) -> Self:
         """This task. Raises UsageError for a measure in --best that it lacks."""
@@ -78,7 +86,8 @@ class TextTask(TaskOf[TextExample, P]):
             files = replace(files, layout=GLUE + glue)
         learned = training_labels.learned_columns(config)
         options = replace(reading_options(files), labelled=False, texts=texts, learned=learned, multi_label=multi_label)
-        return cls(name, options, glue=glue, texts=texts)
+        both_orders = saved_setting(config, "both_orders", False)
+        return cls(name, options, glue=glue, texts=texts, both_orders=both_orders)
 
     def with_columns(self, read: Columns | None) -> Self:
         """The task that has learned the columns of the training data, if they have any."""
@@ -103,11 +112,44 @@ class TextTask(TaskOf[TextExample, P]):
     def features(
         self, examples: Sequence[TextExample], encoding: Encoding | TextEncoding | NumberEncoding, labelled: bool
     ) -> Features:
+        texts = [e.texts for e in examples]
+        if self.both_orders:
+            self._check_two(examples)
+            texts = [order for first, second in texts for order in ((first, second), (second, first))]
         try:
-            rows = encoding.rows([e.texts for e in examples])
+            rows = encoding.rows(texts)
         except InvalidText as error:
             raise error.at(examples[error.row].place) from None
-        return replace(rows, targets=self.targets(examples)) if labelled else rows
+        if self.both_orders:
+            rows = replace(rows, examples=np.arange(0, 2 * len(examples) + 1, 2), cut=-(-rows.cut // 2))
+        return replace(rows, targets=self._targets_of_rows(examples)) if labelled else rows
+
+    def _check_two(self, examples: Sequence[TextExample]) -> None:
+        """Raise DataError for an example that is not two texts."""
+        for e in examples:
+            if len(e.texts) != 2:
+                raise e.place.error(f"--both-orders: expected two texts, found {len(e.texts)}")
+
+    def _targets_of_rows(self, examples: Sequence[TextExample]) -> dict[str, np.ndarray]:
+        """See `Features.targets`; the two rows of an example share its weight."""
+        targets = self.targets(examples)
+        if not self.both_orders:
+            return targets
+        rows = {name: np.repeat(array, 2, 0) for name, array in targets.items()}
+        return {**rows, WEIGHT: rows[WEIGHT] / 2}
+
+    def of_examples(self, logits: Tensor, targets: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        """The logits (N, K), targets and weights (N,) of examples, from those of rows."""
+        target, weight = targets
+        if not self.both_orders:
+            return logits, target, weight
+        return logits.view(-1, 2, logits.shape[-1]).sum(1), target[::2], weight[::2] * 2
+
+    def summed(self, outputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        """The logits (K,) of each example, from those of each row."""
+        if not self.both_orders:
+            return outputs
+        return [first + second for first, second in zip(outputs[::2], outputs[1::2], strict=True)]
 
     @abstractmethod
     def targets(self, examples: Sequence[TextExample]) -> dict[str, np.ndarray]:
@@ -155,7 +197,8 @@ class TextTask(TaskOf[TextExample, P]):
 
     def own_settings(self) -> JsonObject:
         columns = {name: vars(self)[name] for name in training_labels.COLUMNS if self.text_column}
-        return {"glue": self.glue, "texts": self.texts, **columns}
+        orders = {"both_orders": True} if self.both_orders else {}
+        return {"glue": self.glue, "texts": self.texts, **orders, **columns}
 
 
 def _id(example: TextExample) -> str:

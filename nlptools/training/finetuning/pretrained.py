@@ -34,7 +34,7 @@ from nlptools.tasks import task as tasks
 from nlptools.tasks.task import Task
 from nlptools.text import chat_templates
 from nlptools.training import lora
-from nlptools.training.finetuning import rates
+from nlptools.training.finetuning import rates, row_tokens
 from nlptools.training.finetuning.reader import TaskLoss, TaskModel
 
 
@@ -61,7 +61,13 @@ def opened(settings: Finetune) -> Pretrained:
         raise UsageError(f"--layers {settings.layers}: the model has layers 0 to {sizes.num_hidden_layers}")
     if settings.lm_weight and registry.find(base.arch).family != registry.LANGUAGE:
         raise UsageError(f"--lm-weight applies to language models, which {display(settings.model)} is not")
-    return Pretrained(base, settings, lora.adapter(settings, base, settings.model))
+    if settings.both_orders and not base.model.causal:
+        raise UsageError(f"--both-orders applies to language models, {display(settings.model)} is an encoder")
+    adapter, size = lora.adapter(settings, base, settings.model), sizes.vocab_size
+    marks = registry.find(base.arch).family == registry.LANGUAGE and base.model.marks_rows
+    if marks and adapter is None and frozen(settings.freeze) == 0:  # else the tokens could not learn
+        base = row_tokens.added(base)
+    return Pretrained(base, settings, adapter, range(size, base.model.config.vocab_size))
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,7 @@ class Pretrained:
     base: bundle.Bundle
     options: Finetune
     adapter: peft.Adapter | None = None  # None: all weights are trained
+    new_tokens: range = range(0)  # ids that `base` has in addition to those of the directory
 
     @property
     def arch(self) -> str:
@@ -93,10 +100,12 @@ class Pretrained:
         """Nothing: the tokenizer is in the directory of the model."""
 
     def model(self, task: Task, seed: int) -> TaskHeads:
-        """See `Reader`; with a new head, or with its own head if that is for the same labels."""
+        """See `Reader`; with a new head, or with its own head if that is for the same labels, and embeddings of new tokens."""
         options = self.options
         which = layers(options.layers)
         model = new_model(self.base, task, seed, which, options.encoder_dropout, (LANGUAGE,) * bool(options.lm_weight))
+        if self.new_tokens:
+            row_tokens.draw(model, self.new_tokens, model.initializer_range)
         if self.adapter is not None:
             lora.adapt(model, self.arch, self.adapter.settings, seed, _weights(self.base, task, which))
         rates.freeze(model, frozen(options.freeze))
