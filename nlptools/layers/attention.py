@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nlptools.compute.kernels.attention import attention, cross_attention, self_attention
+from nlptools.compute.kernels.capped_attention import capped
 from nlptools.compute.kernels.ragged_attention import Ragged
 from nlptools.layers.cache import KeyValues, all_in_order
 from nlptools.layers.linear import Linear
@@ -27,12 +28,18 @@ Mask = Tensor | Ragged  # (B, 1, 1 or T, S), True = attend; or what rows of diff
 
 
 def cached_attention(
-    query_BHTK: Tensor, key_BGSK: Tensor, value_BGSK: Tensor, mask: Mask | None, dropout: float, causal: bool
+    query_BHTK: Tensor,
+    key_BGSK: Tensor,
+    value_BGSK: Tensor,
+    mask: Mask | None,
+    dropout: float,
+    causal: bool,
+    cap: float = 0.0,
 ) -> Tensor:
     """As `compute.kernels.attention.attention`."""
     if isinstance(mask, Ragged):
-        return mask.attend(query_BHTK, key_BGSK, value_BGSK)
-    return attention(query_BHTK, key_BGSK, value_BGSK, mask, dropout, causal)
+        return mask.attend(query_BHTK, key_BGSK, value_BGSK, cap)
+    return attention(query_BHTK, key_BGSK, value_BGSK, mask, dropout, causal, cap)
 
 
 class Weighted(NamedTuple):
@@ -231,12 +238,16 @@ class CrossAttention(nn.Module):
 
 
 def weights(
-    query_BHTK: Tensor, key_BHSK: Tensor, mask: Tensor | None = None, added_BHTS: Tensor | None = None
+    query_BHTK: Tensor,
+    key_BHSK: Tensor,
+    mask: Tensor | None = None,
+    added_BHTS: Tensor | None = None,
+    cap: float = 0.0,
 ) -> Tensor:
     """softmax(Q K^T / sqrt(K)) of each head: (B, H, T, S). `mask` (B, 1, 1 or T, S) or (T, S), True = attend.
-    `added_BHTS` is added before the softmax.
+    `added_BHTS` is added before the softmax. `cap`: see `compute.kernels.capped_attention`.
     """
-    scores_BHTS: Tensor = query_BHTK * query_BHTK.shape[-1] ** -0.5 @ key_BHSK.transpose(-1, -2)
+    scores_BHTS: Tensor = capped(query_BHTK * query_BHTK.shape[-1] ** -0.5 @ key_BHSK.transpose(-1, -2), cap)
     if added_BHTS is not None:
         scores_BHTS = scores_BHTS + added_BHTS
     if mask is not None:  # not with -inf: a row that may attend to nothing would be NaN

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -12,6 +14,8 @@ from nlptools.layers.direct import Direct
 class LayerNorm(Direct, nn.LayerNorm):
     """Each vector less its mean, over its standard deviation; a gain and a bias for each dimension (Ba et al. 2016,
     arXiv:1607.06450)."""
+
+    unit: ClassVar[float] = 1.0  # the weight with which the gain is 1
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., D)."""
@@ -29,9 +33,35 @@ class UnbiasedLayerNorm(LayerNorm):
 class RMSNorm(Direct, nn.RMSNorm):
     """Division by the root of the mean square, and a gain for each dimension (Zhang & Sennrich 2019, arXiv:1910.07467)."""
 
+    unit: ClassVar[float] = 1.0  # the weight with which the gain is 1
+
     def __init__(self, size: int, eps: float) -> None:
         super().__init__(size, eps)
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., D)."""
         return F.rms_norm(x, self.normalized_shape, self._parameters["weight"], self.eps)
+
+
+class OffsetRMSNorm(Direct, nn.Module):
+    """An `RMSNorm` whose gain is 1 plus the weight, computed in float32, as in Gemma (arXiv:2403.08295)."""
+
+    unit: ClassVar[float] = 0.0
+
+    def __init__(self, size: int, eps: float) -> None:
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.zeros(size))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., D) -> (..., D)."""
+        weight = self.weight.float() + 1.0
+        return F.rms_norm(x.float(), weight.shape, weight, self.eps).to(x.dtype)
+
+
+NORMS: dict[str, type[LayerNorm] | type[RMSNorm] | type[OffsetRMSNorm]] = {  # a name: a class, (size, eps)
+    "layer": LayerNorm,
+    "layer-without-bias": UnbiasedLayerNorm,
+    "rms": RMSNorm,
+    "offset-rms": OffsetRMSNorm,
+}

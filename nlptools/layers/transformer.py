@@ -1,10 +1,10 @@
 """The Transformer block.
 
 Vaswani et al. 2017 (arXiv:1706.03762); pre-norm as in Radford et al. 2019 (GPT-2).
-Systems vary in the classes of a block's slots (norm, self-attention, feed-forward) and in few settings: norm before or
-after, activation, causal or not, attention to a source or none. The lists are closed: a new idea is a new class for a slot,
-and a name for it. Positions (`layers.positions`) belong to the model, which adds them to its embeddings, or hands each block
-the map of queries and keys that they stand for.
+Systems vary in the classes of a block's slots (norm, self-attention, feed-forward) and in few settings: norms before or
+after, parts one after the other or in parallel, activation, causal or not, attention to a source or none. The lists are closed:
+a new idea is a new class for a slot, and a name for it. Positions (`layers.positions`) belong to the model, which adds them to
+its embeddings, or hands each block the map of queries and keys that they stand for.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from nlptools.layers.direct import Direct
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.grouped_attention import GroupedQueryAttention
 from nlptools.layers.linear import Linear
-from nlptools.layers.norms import LayerNorm, RMSNorm, UnbiasedLayerNorm
+from nlptools.layers.norms import NORMS
 from nlptools.layers.positions import Turn
 from nlptools.layers.relative_attention import RelativeAttention
 
@@ -69,12 +69,7 @@ class GatedFeedForward(FeedForward):
         return self.dropout(self.up.times(self.gate(x, self.activation), x))
 
 
-# The slots of a block: a name in a configuration, and the class that it stands for.
-NORMS: dict[str, type[nn.Module]] = {  # (hidden_size, eps)
-    "layer": LayerNorm,
-    "layer-without-bias": UnbiasedLayerNorm,
-    "rms": RMSNorm,
-}
+# The slots of a block: a name in a configuration, and the class that it stands for; see also `norms.NORMS`.
 ATTENTIONS: dict[str, Any] = {  # (hidden_size, num_heads, dropout, causal)
     "multi-head": SelfAttention,
     "grouped-query": GroupedQueryAttention,
@@ -99,6 +94,8 @@ class Block(Direct, nn.Module):
         activation_dropout: float = 0.0,
         eps: float = 1e-5,
         pre_norm: bool = True,
+        output_norm: bool = False,
+        parallel: bool = False,
         causal: bool = True,
         cross: bool = False,
         norm: str = "layer",
@@ -109,19 +106,26 @@ class Block(Direct, nn.Module):
     ) -> None:
         """
         Args:
+            pre_norm, output_norm: whether there are norms before the parts, and of what the parts return, before it is added
+                to the residual. With neither, the sums pass a norm.
+            parallel: whether feed-forward reads the input of the block, not the sum with attention (Wang & Komatsuzaki 2021,
+                GPT-J). It needs `pre_norm`.
             norm, attention, feed_forward: names in `NORMS`, `ATTENTIONS` and `FEED_FORWARDS`.
             attention_options: more arguments of the class of `attention`.
         """
         super().__init__()
         new_norm = NORMS[norm]
-        self.pre_norm = pre_norm
-        self.attention_norm = new_norm(hidden_size, eps)
+        self.pre_norm, self.parallel = pre_norm, parallel
+        has_norms = pre_norm or not output_norm
+        self.attention_norm = new_norm(hidden_size, eps) if has_norms else nn.Identity()
+        self.attention_output_norm = new_norm(hidden_size, eps) if output_norm else None
         options = attention_options or {}
         self.attention = ATTENTIONS[attention](hidden_size, num_heads, attention_dropout, causal, **options)
         if cross:
             self.cross_attention_norm = new_norm(hidden_size, eps)
             self.cross_attention = CrossAttention(hidden_size, num_heads, attention_dropout)
-        self.feed_forward_norm = new_norm(hidden_size, eps)
+        self.feed_forward_norm = new_norm(hidden_size, eps) if has_norms else nn.Identity()
+        self.feed_forward_output_norm = new_norm(hidden_size, eps) if output_norm else None
         self.feed_forward = FEED_FORWARDS[feed_forward](
             hidden_size, intermediate_size, activation, activation_dropout, feed_forward_bias
         )
@@ -145,16 +149,16 @@ class Block(Direct, nn.Module):
             source: the source that a block with `cross` attends to, as layer number `layer` of its decoder.
             weights: gets how much each position attends to each of the source, (B, T, S).
         """
-        norm, attention = self.attention_norm, self.attention
+        norm, attention, begin = self.attention_norm, self.attention, x
         heads = attention.heads(norm(x) if self.pre_norm else x, cache, mask, turn)
-        x = self._close(norm, x, attention.output, heads)
+        x = self._close(norm, x, attention.output, heads, self.attention_output_norm)
         if source is not None:
             norm, cross = self.cross_attention_norm, self.cross_attention
             normed = norm(x) if self.pre_norm else x
             if weights is not None:
                 weights.append(cross.weighted(normed, layer, source).weights.mean(1))
             x = self._close(norm, x, cross.output, cross.heads(normed, layer, source))
-        return self._fed_forward(x)
+        return self._fed_forward(x, begin)
 
     def run(self, x: Tensor, heads: Heads, select: Callable[[Tensor], Tensor] | None = None) -> Tensor:
         """As `forward` without a source, with the heads of self-attention computed by `heads`, (..., D) -> (..., D).
@@ -163,7 +167,8 @@ class Block(Direct, nn.Module):
         """
         norm, attention = self.attention_norm, self.attention
         hidden = heads(attention, norm(x) if self.pre_norm else x)
-        return self._fed_forward(self._close(norm, x if select is None else select(x), attention.output, hidden))
+        begin = x if select is None else select(x)
+        return self._fed_forward(self._close(norm, begin, attention.output, hidden, self.attention_output_norm), begin)
 
     def observed(
         self, x: Tensor, weighted: Callable[[Any, Tensor], Weighted], source: SourceMemory | None = None, layer: int = 0
@@ -175,24 +180,29 @@ class Block(Direct, nn.Module):
             weighted: the attention of the block with its weights, by its module `attention`, given (B, T, D).
             source, layer: see `forward`.
         """
-        norm, attention = self.attention_norm, self.attention
+        norm, attention, begin = self.attention_norm, self.attention, x
         seen = weighted(attention, norm(x) if self.pre_norm else x)
         yield seen.weights
-        x = self._close(norm, x, attention.output, seen.heads())
+        x = self._close(norm, x, attention.output, seen.heads(), self.attention_output_norm)
         if source is not None:
             norm, cross = self.cross_attention_norm, self.cross_attention
             seen = cross.weighted(norm(x) if self.pre_norm else x, layer, source)
             yield seen.weights
             x = self._close(norm, x, cross.output, seen.heads())
-        return self._fed_forward(x)
+        return self._fed_forward(x, begin)
 
-    def _fed_forward(self, x: Tensor) -> Tensor:
-        """The last part of the block: feed-forward, with its residual and norm."""
-        norm, feed_forward = self.feed_forward_norm, self.feed_forward
-        return self._close(norm, x, feed_forward.down, feed_forward.inner(norm(x) if self.pre_norm else x))
+    def _fed_forward(self, x: Tensor, begin: Tensor) -> Tensor:
+        """The last part of the block: feed-forward, with its residual and norm; `begin`: the input of the block."""
+        norm, feed_forward, read = self.feed_forward_norm, self.feed_forward, begin if self.parallel else x
+        hidden = feed_forward.inner(norm(read) if self.pre_norm else read)
+        return self._close(norm, x, feed_forward.down, hidden, self.feed_forward_output_norm)
 
-    def _close(self, norm: nn.Module, residual: Tensor, output: Linear, hidden: Tensor) -> Tensor:
-        """The last map of a part, with dropout, residual and norm (sections 3.1 and 5.4)."""
+    def _close(
+        self, norm: nn.Module, residual: Tensor, output: Linear, hidden: Tensor, output_norm: nn.Module | None = None
+    ) -> Tensor:
+        """The last map of a part, with dropout, residual and norms (sections 3.1 and 5.4)."""
+        if output_norm is not None:
+            return self.dropout.add(residual, output_norm(output(hidden)))
         if self.dropout.active:
             x = self.dropout.add(residual, output(hidden))
         else:

@@ -83,6 +83,7 @@ def _row(
     )
 
 
+_DECODERS = "llama:FAMILY phi3:FAMILY olmo2:FAMILY smollm3:FAMILY gpt_neox:FAMILY"
 _BERTS = "bert:FAMILY roberta:FAMILY distilbert:FAMILY mpnet:FAMILY albert:FAMILY"
 
 ARCHITECTURES = {
@@ -97,7 +98,7 @@ ARCHITECTURES = {
             options="transformer:Transformer",
             attends=True,
         ),
-        _row("modern", LANGUAGE, "language.modern", "Modern", "llama", options="transformer:Modern", attends=True),
+        _row("modern", LANGUAGE, "language.modern", "Modern", _DECODERS, options="transformer:Modern", attends=True),
         _row("rnn", LANGUAGE, "language.recurrent", "RecurrentLM", config="RNNConfig", options="recurrent:RNN"),
         _row("lstm", LANGUAGE, "language.recurrent", "RecurrentLM", config="LSTMConfig", options="recurrent:LSTM"),
         _row("gru", LANGUAGE, "language.recurrent", "RecurrentLM", config="GRUConfig", options="recurrent:GRU"),

@@ -63,7 +63,7 @@ def test_every_token_once() -> None:
 @pytest.mark.parametrize("arch", ["transformer", "modern", "window"])
 def test_no_sequence_sees_another(arch: str) -> None:
     features = some(12)
-    window = {"sliding_window": 3, "max_window_layers": 1} if arch == "window" else {}
+    window = {"sliding_window": 3, "whole_layers": (0,)} if arch == "window" else {}
     model = tiny("modern" if window else arch, vocab_size=len(GPT_WORDS), **window)
     batch = packed_batch(features, np.arange(12))
     assert len(batch.ids) < 12

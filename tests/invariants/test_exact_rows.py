@@ -27,7 +27,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt": ("transformer", {}),
     "one head": ("transformer", {"num_attention_heads": 1, "positions": "sinusoidal"}),
     "llama": ("modern", {}),
-    "window": ("modern", {"sliding_window": 4, "max_window_layers": 1}),
+    "window": ("modern", {"sliding_window": 4, "whole_layers": (0,)}),
     "qwen": ("modern", {"query_key_norm": True, "num_key_value_heads": 1, "attention_bias": True}),
     "convolution": ("convolution", {}),
     "feedforward": ("feedforward", {}),

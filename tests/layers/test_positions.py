@@ -22,7 +22,7 @@ class Shifted(Positions):
     def __init__(self, length: int, hidden_size: int, head_size: int = 0) -> None:
         """`length` is not needed."""
 
-    def turn(self, positions: torch.Tensor) -> Turn | None:
+    def turn(self, positions: torch.Tensor, lengths: torch.Tensor | int = 0) -> Turn | None:
         return partial(torch.add, (positions / 10).sin()[..., None, None, None])
 
 

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from nlptools.compute.kernels.capped_attention import capped_attention
 from nlptools.compute.kernels.context import FunctionContext
 from nlptools.compute.kernels.dropout import as_factors, keep_mask
 from nlptools.compute.kernels.linear import by_onednn
@@ -63,15 +64,18 @@ def grouped_attention(
     mask: Tensor | None = None,
     dropout: float = 0.0,
     causal: bool = False,
+    cap: float = 0.0,
 ) -> Tensor:
-    """As `self_attention`, where each of G heads of keys and values serves H / G heads of queries in turn."""
+    """As `self_attention`, where each of G heads of keys and values serves H / G heads of queries in turn. `cap`: see
+    `attention`.
+    """
     B, T, H, K = query_BTHK.shape
-    if _keeps_weights(query_BTHK, dropout, T, T):
+    if not cap and _keeps_weights(query_BTHK, dropout, T, T):
         arguments = query_BTHK, key_BTGK, value_BTGK, mask, dropout, causal
         out: Tensor = _GroupedAttention.apply(*arguments)  # type: ignore[no-untyped-call]
         return out
     query, key, value = (each.transpose(1, 2) for each in (query_BTHK, key_BTGK, value_BTGK))
-    return attention(query, key, value, mask, dropout, causal).transpose(1, 2).reshape(B, T, H * K)
+    return attention(query, key, value, mask, dropout, causal, cap).transpose(1, 2).reshape(B, T, H * K)
 
 
 def attention(
@@ -81,10 +85,11 @@ def attention(
     mask: Tensor | None = None,
     dropout: float = 0.0,
     causal: bool = False,
+    cap: float = 0.0,
 ) -> Tensor:
     """-> (B, H, T, K), in the type of the queries; keys and values may have another one, and fewer heads (G).
 
-    `mask` (B or 1, 1, 1 or T, S): True = attend.
+    `mask` (B or 1, 1, 1 or T, S): True = attend. `cap`: see `capped_attention`; 0: none.
     """
     query, key, value = query_BHTK, key_BGSK, value_BGSK
     B, H, T, K = query.shape
@@ -94,9 +99,11 @@ def attention(
     ):  # heads of a group as more queries: nothing is copied
         if mask is not None and mask.shape[2] > 1:
             mask = mask.repeat(1, 1, H // G, 1)
-        return attention(query.reshape(B, G, -1, K), key, value, mask).view(B, H, T, K)
+        return attention(query.reshape(B, G, -1, K), key, value, mask, cap=cap).view(B, H, T, K)
     if G < H:
         key, value = (each.repeat_interleave(H // G, 1) for each in (key, value))
+    if cap:
+        return capped_attention(query, key.to(query.dtype), value.to(query.dtype), cap, mask, dropout, causal)
     few = T <= _FEW_QUERIES and query.device.type == "cpu" and not query.requires_grad and not causal and not dropout
     if few and key.dtype == torch.float32:
         return _few_queries(query.float(), key, value, mask).to(query.dtype)

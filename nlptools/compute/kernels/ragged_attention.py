@@ -61,14 +61,14 @@ class Ragged:
             ]
         )
 
-    def attend(self, query_BHTK: Tensor, key_BGSK: Tensor, value_BGSK: Tensor) -> Tensor:
+    def attend(self, query_BHTK: Tensor, key_BGSK: Tensor, value_BGSK: Tensor, cap: float = 0.0) -> Tensor:
         """-> (B, H, T, K), as `attention`; zeros at the positions of padding. For inference."""
         T, S = query_BHTK.shape[2], key_BGSK.shape[2]
         parts = []
         for run in self.runs:
             query = query_BHTK[run.rows, :, T - run.new :]
             key, value = (each[run.rows, :, S - run.own :] for each in (key_BGSK, value_BGSK))
-            parts.append(attention(query, key, value, run.mask, causal=run.mask is None and run.new > 1))
+            parts.append(attention(query, key, value, run.mask, causal=run.mask is None and run.new > 1, cap=cap))
         if all(run.new == T for run in self.runs):
             return parts[0] if len(parts) == 1 else torch.cat(parts)
         out = query_BHTK.new_zeros(query_BHTK.shape)

@@ -17,8 +17,9 @@ from nlptools.errors import BundleError
 from nlptools.layers.heads import MaskedTokenHead, PredictionLayer
 from nlptools.layers.linear import check_activation
 from nlptools.layers.norms import LayerNorm
-from nlptools.layers.positions import Rotary, rotary_rates
+from nlptools.layers.positions import Rotary
 from nlptools.layers.relations import Relation, Rotation
+from nlptools.layers.rotary_scaling import rotary_rates
 from nlptools.models.contract import linear_maps
 from nlptools.models.encoders.bert import Bert, BertWithHeads, EncoderConfig
 
@@ -31,7 +32,7 @@ class RotaryEncoderConfig(EncoderConfig):
 
     rope_theta: int | float = 10000.0
     local_rope_theta: int | float = 10000.0  # of layers with a window
-    rope_scaling: Mapping[str, Any] | None = None  # see `layers.positions.rotary_rates`
+    rope_scaling: Mapping[str, Any] | None = None  # see `layers.rotary_scaling`
     local_window: int = 0  # the largest distance that a layer with a window attends to; 0: no layer has one
     whole_layers: tuple[int, ...] = ()  # the layers without a window
     pre_norm: bool = True
@@ -54,7 +55,9 @@ class RotaryEncoderConfig(EncoderConfig):
             value = vars(self)[name]
             if type(value) not in (int, float) or not 1 < value <= _LARGEST_BASE:
                 raise BundleError(f"{name} is {value!r:.80}, expected a number above 1, up to {_LARGEST_BASE:g}")
-        rotary_rates(self.head_size, self.rope_theta, self.rope_scaling, self.max_position_embeddings)
+        rates = rotary_rates(self.head_size, self.rope_theta, self.rope_scaling, self.max_position_embeddings)
+        if rates.far is not None:
+            raise BundleError("scaling of rotary positions 'longrope' is not supported in encoders")
         if type(self.local_window) is not int or self.local_window < 0:
             raise BundleError(f"local_window is {self.local_window!r:.80}, expected a whole number from 0")
         if self.classifier_pooling not in ("cls", "mean"):

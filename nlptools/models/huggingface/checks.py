@@ -113,6 +113,30 @@ def taken(weights: dict[str, Tensor], name: str) -> Tensor:
     return tensor
 
 
+def joined_name(module: str, kind: str) -> str:
+    """The name of a weight of a module, or of a half of it: "mlp.Wi:0" -> "mlp.Wi.weight:0"."""
+    name, colon, half = module.partition(":")
+    return f"{name}.{kind}{colon}{half}"
+
+
+def taken_part(left: dict[str, Tensor], name: str) -> Tensor:
+    """Take a weight, or a half of one ("...:0" or "...:1"), out of `left`. Raises BundleError when it is missing."""
+    whole, colon, _ = name.partition(":")
+    if colon and name not in left:
+        halves = taken(left, whole).chunk(2)
+        left |= {f"{whole}:{number}": half for number, half in enumerate(halves)}
+    return taken(left, name)
+
+
+def whole_matrices(halves: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Matrices by their names, given their halves, "...:0" and "...:1"."""
+    out: dict[str, Tensor] = {}
+    for name in sorted(halves):  # the first half first
+        whole = name.partition(":")[0]
+        out[whole] = torch.cat([out[whole], halves[name]]) if whole in out else halves[name]
+    return out
+
+
 def check_rows(theirs: str, tensor: Tensor, target: Tensor, rows: int) -> None:
     """Raise BundleError unless an embedding has as many rows as the configuration says, or as `target`."""
     if tensor.dim() == 2 and len(tensor) not in (rows, len(target)):

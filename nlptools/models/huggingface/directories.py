@@ -24,13 +24,14 @@ from nlptools.models.translation.vocabularies import Vocabularies
 
 _OURS = "nlptools-"
 _NEAREST = {  # families that are not supported, because of a special layer or scaling: the nearest one that is
-    **dict.fromkeys(
-        ("gemma", "gemma2", "gemma3", "gemma3_text", "phi", "phi3", "granite", "cohere", "cohere2"), "llama"
-    ),
-    **dict.fromkeys(("falcon", "stablelm", "starcoder2", "internlm2", "smollm3", "llama4", "olmo", "mpt"), "llama"),
-    **dict.fromkeys(("olmo2", "qwen3_moe", "qwen3_next"), "qwen3"),
+    **dict.fromkeys(("gemma", "gemma2", "gemma3", "gemma3_text", "phi", "granite", "cohere", "cohere2"), "llama"),
+    **dict.fromkeys(("falcon", "stablelm", "starcoder2", "internlm2", "llama4", "mpt"), "llama"),
+    **dict.fromkeys(("olmo", "olmo3"), "olmo2"),
+    **dict.fromkeys(("qwen3_moe", "qwen3_next"), "qwen3"),
     **dict.fromkeys(("mixtral", "ministral", "mistral3"), "mistral"),
-    **dict.fromkeys(("gpt_neo", "gpt_neox", "gptj", "gpt_bigcode", "opt", "bloom"), "gpt2"),
+    **dict.fromkeys(("gpt_neo", "gptj", "gpt_bigcode", "opt", "bloom"), "gpt2"),
+    "gpt_neox_japanese": "gpt_neox",
+    "phimoe": "phi3",
     "qwen2_moe": "qwen2",
 }
 
@@ -69,26 +70,22 @@ class FolderLayout(Protocol):
 class TaskFamily(FolderLayout, Protocol):
     """A family of models that may have heads of tasks."""
 
+    def prefix(self, model_type: str) -> str:
+        """The beginning of the names of weights outside heads."""
+
     def heads_in(
         self, weights: Mapping[str, Tensor], config: Configuration, architectures: Sequence[str]
     ) -> tuple[str, ...]:
         """The heads in a directory with these weights; `architectures` is what its config.json says."""
 
 
-class EncoderFamily(TaskFamily, Protocol):
-    """A family of encoders."""
-
-    def prefix(self, model_type: str) -> str:
-        """The beginning of the names of an encoder's weights in a model with heads."""
-
-
-def encoder_prefix(model_type: str) -> str | None:
-    """See `EncoderFamily.prefix`; None: no family of encoders has this model_type."""
-    for name in registry.names(registry.ENCODER):
+def prefix(model_type: str) -> str:
+    """See `TaskFamily.prefix`; "model." if no family has this model_type."""
+    for name in registry.names(registry.ENCODER, registry.LANGUAGE):
         for family in map(_imported, registry.find(name).huggingface):
             if model_type in family.MODEL_TYPES:
-                return cast(EncoderFamily, family).prefix(model_type)
-    return None
+                return cast(TaskFamily, family).prefix(model_type)
+    return "model."
 
 
 def config_to_hf(arch: str, config: Configuration, heads: tuple[str, ...] = ()) -> JsonObject:

@@ -123,7 +123,7 @@ class EncoderLayout:
         if in_block:
             number, inner = in_block.groups()
             block = f"{self.prefix}{self.layer}{number}.{self.inner}"
-            return [_joined(block + theirs, kind) for theirs in self.block[inner]]
+            return [checks.joined_name(block + theirs, kind) for theirs in self.block[inner]]
         return [f"{self.prefix}{self.encoder[part]}.{kind}"]
 
     @property
@@ -138,7 +138,7 @@ class EncoderLayout:
 
 
 class EncoderFolders:
-    """The folders of some model types that are read and written alike; fulfils `directories.EncoderFamily`."""
+    """The folders of some model types that are read and written alike; fulfils `directories.TaskFamily`."""
 
     def __init__(self, *layouts: EncoderLayout, arch: str = "bert", sizes: Any = EncoderConfig) -> None:
         """`arch`, `sizes`: the architecture and the class of its configurations."""
@@ -155,7 +155,7 @@ class EncoderFolders:
         return None
 
     def prefix(self, model_type: str) -> str:
-        """See `directories.EncoderFamily`."""
+        """See `directories.TaskFamily`."""
         return self.layouts[model_type].prefix
 
     def can_express(self, config: Any) -> bool:
@@ -225,10 +225,7 @@ class EncoderFolders:
             theirs = layout.names(name)
             for their_name, part in zip(theirs, tensor.chunk(len(theirs)), strict=True):
                 (halves if ":" in their_name else out)[their_name] = part.contiguous()
-        for name in sorted(halves):  # the first half first
-            whole = name.partition(":")[0]
-            out[whole] = torch.cat([out[whole], halves[name]]) if whole in out else halves[name]
-        return out
+        return out | checks.whole_matrices(halves)
 
     def weights_from_hf(
         self, weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor], config: Any
@@ -240,7 +237,7 @@ class EncoderFolders:
         out = {}
         for name, target in wanted.items():
             theirs = [their_name.removeprefix(layout.prefix) for their_name in layout.names(name)]
-            tensors = [_taken(left, their_name) for their_name in theirs]
+            tensors = [checks.taken_part(left, their_name) for their_name in theirs]
             if name == "encoder.token_embedding.weight":
                 checks.check_rows(theirs[0], tensors[0], target, config.vocab_size)
             out[name] = _fitted(name, theirs, tensors, target)
@@ -254,21 +251,6 @@ def plain_positions(data: JsonObject) -> JsonObject:
     if data.get("position_embedding_type", "absolute") != "absolute":
         raise BundleError(f"config.json: positions {data['position_embedding_type']!r:.80} are not supported")
     return {}
-
-
-def _joined(module: str, kind: str) -> str:
-    """The name of a weight of a module, or of a half of it: "mlp.Wi:0" -> "mlp.Wi.weight:0"."""
-    name, colon, half = module.partition(":")
-    return f"{name}.{kind}{colon}{half}"
-
-
-def _taken(left: dict[str, Tensor], name: str) -> Tensor:
-    """Take a weight, or a half of one, out of `left`."""
-    whole, colon, _ = name.partition(":")
-    if colon and name not in left:
-        halves = checks.taken(left, whole).chunk(2)
-        left |= {f"{whole}:{number}": half for number, half in enumerate(halves)}
-    return checks.taken(left, name)
 
 
 def _check_copies(layout: EncoderLayout, weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:

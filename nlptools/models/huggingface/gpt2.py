@@ -86,6 +86,11 @@ def config_from_hf(data: JsonObject, **more: bool) -> GPTConfig:
     return config
 
 
+def prefix(model_type: str) -> str:
+    """See `directories.TaskFamily`."""
+    return "transformer."
+
+
 def architecture(data: JsonObject) -> str:
     """A language model, or one with heads of tasks, ours or another's."""
     ours = data.get("nlptools")  # transformers keeps our note about a language model that it makes a classifier of

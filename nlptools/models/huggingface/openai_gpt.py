@@ -43,6 +43,11 @@ def config_from_hf(data: JsonObject) -> GPTConfig:
     return gpt2.config_from_hf({**sizes, "activation_function": ours[name]}, post_norm=True)
 
 
+def prefix(model_type: str) -> str:
+    """See `directories.TaskFamily`."""
+    return "transformer."
+
+
 def architecture(data: JsonObject) -> str:
     """A language model, or one with heads of tasks, ours or another's."""
     return gpt2.architecture({**data, "architectures": [*_of_gpt2(checks.architectures(data))]})

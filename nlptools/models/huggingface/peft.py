@@ -123,7 +123,7 @@ def _adapters(
     """The matrices of all adapters under the names of PEFT, the modules that have them, as it selects them, and whether the
     base stores these transposed.
     """
-    import torch
+    from nlptools.models.huggingface import directories
 
     out: dict[str, Tensor] = {}
     inner: dict[str, bool] = {}  # names of maps within a layer: whether they have adapters
@@ -139,7 +139,9 @@ def _adapters(
         if up is None or down is None:
             continue
         turned |= transposed
-        for part, a, b in zip(theirs, down.chunk(len(theirs)), torch.split(up, list(theirs.values())), strict=True):
+        ups = directories.weights_to_hf(arch, {f"{name}.weight": up}, sizes).values()
+        for part, a, b in zip(theirs, down.chunk(len(theirs)), ups, strict=True):
+            b = b.t() if transposed else b
             out[f"{part}.lora_A.weight"], out[f"{part}.lora_B.weight"] = a.contiguous(), b.contiguous()
     ends = {name: name.rsplit(".", 1)[-1] for name in inner}
     unique = {end for end, count in Counter(ends.values()).items() if count == 1}
@@ -150,13 +152,11 @@ def _adapters(
 def _prefix(config: JsonObject) -> str:
     """The prefix of the names of an encoder's weights in a model with heads and this config.json."""
     kind = str(config.get("model_type"))
-    if kind in _GPTS:
-        return "transformer."
     if kind.startswith("nlptools-"):
         return "encoder."
-    from nlptools.models.huggingface.directories import encoder_prefix
+    from nlptools.models.huggingface import directories
 
-    return encoder_prefix(kind) or "model."
+    return directories.prefix(kind)
 
 
 # -- reading ------------------------------------------------------------------------------------------------------------

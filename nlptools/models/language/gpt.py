@@ -23,6 +23,7 @@ from nlptools.configs.checks import check_heads, check_sizes
 from nlptools.errors import BundleError, DataError, UsageError
 from nlptools.layers.attention import Mask
 from nlptools.layers.cache import Cache
+from nlptools.layers.capped_output import CappedProjection
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import Linear, check_activation
 from nlptools.layers.norms import LayerNorm
@@ -85,29 +86,37 @@ class GPTConfig:
 
 
 class GPTState:
-    """Keys and values of all layers, and how far each prompt is padded on the left."""
+    """Keys and values of all layers, how far each prompt is padded on the left, and how long the text of each may grow."""
 
-    def __init__(self, cache: Cache, padding: Tensor | None = None) -> None:
+    def __init__(self, cache: Cache, padding: Tensor | None = None, longest: Tensor | int = 0) -> None:
         self.cache = cache
         self.padding = padding  # (G,) padding at the left of each input, shared by its hypotheses; None: none has any
+        self.longest = longest  # (G,) most tokens of the text of each input, as far as that was known; or one number
 
     def select(self, rows: Tensor, width: int = 1) -> GPTState:
         """See `contract.State`."""
-        padding = None if self.padding is None else self.padding[rows[::width] // self.cache.width]
-        return GPTState(self.cache.select(rows, width), padding)
+        inputs = rows[::width] // self.cache.width
+        padding = None if self.padding is None else self.padding[inputs]
+        longest = self.longest if isinstance(self.longest, int) else self.longest[inputs]
+        return GPTState(self.cache.select(rows, width), padding, longest)
 
     def join(self, others: Sequence[GPTState]) -> GPTState:
         """See `contract.LanguageState`."""
         states = [state._one_by_one() for state in (self, *others)]
         cache = Cache.joined([state.cache for state in states])
         padding = [state._padding() + (cache.length - state.cache.length) for state in states]
-        return GPTState(cache, torch.cat(padding))
+        longest = [state.longest + torch.zeros_like(each) for state, each in zip(states, padding, strict=True)]
+        return GPTState(cache, torch.cat(padding), torch.cat(longest))
 
     def ragged(self, T: int) -> Ragged | None:
         """The positions that the last T ones attend to where rows are padded, on a CPU; None: see the mask of the cache."""
         if self.padding is None or self.cache.width > 1 or not self.padding.is_cpu or torch.compiler.is_compiling():
             return None
         return Ragged.of((self.cache.length - self.padding).tolist(), T)
+
+    def lengths(self) -> Tensor | int:
+        """(G, 1) or one number, the tokens that the text of each input may grow to, see `Positions.turn`."""
+        return self.longest if isinstance(self.longest, int) else self.longest[:, None]
 
     def _one_by_one(self) -> GPTState:
         """This state, with separate slots for each hypothesis."""
@@ -127,6 +136,7 @@ class GPT(LanguageModelDefaults, nn.Module):
 
     streams = False
     runs_in_16_bits = True  # also on a CPU
+    unit_gain = LayerNorm.unit  # of its norms
 
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
@@ -155,12 +165,12 @@ class GPT(LanguageModelDefaults, nn.Module):
         )
         self.norm: nn.Module = nn.Identity() if config.post_norm else LayerNorm(D, config.layer_norm_eps)
 
-    def _output(self, vocab_size: int, tied: bool) -> Projection:
-        """The output head, with the matrix of the embedding or with another one."""
+    def _output(self, vocab_size: int, tied: bool, cap: float = 0.0) -> Projection:
+        """The output head, with the matrix of the embedding or with another one. `cap`: of logits, 0: none."""
         matrix: Any = self.token_embedding
         if not tied:
             matrix = self.output_matrix = Linear(*reversed(self.token_embedding.weight.shape), bias=False)
-        return Projection(matrix, vocab_size)
+        return CappedProjection(matrix, vocab_size, cap) if cap else Projection(matrix, vocab_size)
 
     @torch.no_grad()
     def initialize(self) -> None:
@@ -175,7 +185,7 @@ class GPT(LanguageModelDefaults, nn.Module):
             parameter.normal_(std=std / shrink if residual else std)
         for name, parameter in self.named_parameters():
             if parameter.dim() == 1:
-                parameter.fill_(1.0 if name.endswith("norm.weight") else 0.0)
+                parameter.fill_(self.unit_gain if name.endswith("norm.weight") else 0.0)
 
     def forward(
         self, ids: Tensor, state: GPTState | None = None, mask: Tensor | None = None
@@ -187,6 +197,7 @@ class GPT(LanguageModelDefaults, nn.Module):
             past = state.cache.length
             if mask is not None and not bool(mask.all()):
                 state.padding = T - mask.sum(1)
+                state.longest = state.longest - state.padding
                 attend = state.cache.extend(T, mask)
             else:
                 attend = state.cache.extend(T)
@@ -198,10 +209,10 @@ class GPT(LanguageModelDefaults, nn.Module):
             raise DataError(
                 f"{int(positions.max()) + 1} tokens are more than the model's context of {self.max_context}"
             )
-        x, turn = self._embedded(ids, positions)
+        x, turns = self._embedded(ids, positions), self._turns(positions, T if state is None else state.lengths())
         masks = self._masks(attend if state is None else state.ragged(T) or attend, past, T)
         for i, block in enumerate(self.blocks):
-            x = block(x, None if state is None else state.cache.layers[i], masks[i], turn=turn)
+            x = block(x, None if state is None else state.cache.layers[i], masks[i], turn=turns[i])
         return self.norm(x).view(rows, T, -1), state
 
     def packed(self, ids: Tensor, segments: Tensor) -> Tensor:
@@ -213,17 +224,18 @@ class GPT(LanguageModelDefaults, nn.Module):
         if self.max_context < T and int(positions.max()) >= self.max_context:
             longest = int(positions.max()) + 1
             raise DataError(f"{longest} tokens are more than the model's context of {self.max_context}")
-        x, turn = self._embedded(ids, positions)
-        for block, mask in zip(self.blocks, self._masks(attend[:, None], 0, T), strict=True):
+        turns = self._turns(positions, positions + attend.sum(1))  # tokens before each, and from it on
+        x = self._embedded(ids, positions)
+        for block, mask, turn in zip(self.blocks, self._masks(attend[:, None], 0, T), turns, strict=True):
             x = block(x, mask=mask, turn=turn)
         hidden: Tensor = self.norm(x)
         return hidden
 
     def states(self, ids: Tensor) -> Hidden:
         """See `contract.LanguageModel`; the last layer is the output of the norm."""
-        x, turn, masks = self._whole(ids)
+        x, turns, masks = self._whole(ids)
         layers = [x]
-        for block, mask in zip(self.blocks, masks, strict=True):
+        for block, mask, turn in zip(self.blocks, masks, turns, strict=True):
             layers.append(block(layers[-1], mask=mask, turn=turn))
         layers[-1] = self.norm(layers[-1])
         return Hidden(layers[-1], tuple(layers))
@@ -235,25 +247,29 @@ class GPT(LanguageModelDefaults, nn.Module):
 
     def attention_weights(self, ids: Tensor, types: Tensor | None = None) -> Iterator[Tensor]:
         """See `contract.Attends`."""
-        x, turn, masks = self._whole(ids)
-        for block, mask in zip(self.blocks, masks, strict=True):
+        x, turns, masks = self._whole(ids)
+        for block, mask, turn in zip(self.blocks, masks, turns, strict=True):
             x = yield from block.observed(x, weighted_by(mask, turn))  # type: ignore[operator]
 
     def position_vectors(self, length: int) -> Tensor | None:
         """See `contract.Positioned`."""
         return self.position_embedding.first(length)
 
-    def _whole(self, ids: Tensor) -> tuple[Tensor, Turn | None, Sequence[Any]]:
-        """Whole texts as the blocks take them: x, turn, and the mask of each layer. Raises DataError beyond the context."""
+    def _whole(self, ids: Tensor) -> tuple[Tensor, Sequence[Turn | None], Sequence[Any]]:
+        """Whole texts as the blocks take them: x, the turn and the mask of each layer. Raises DataError beyond the context."""
         T = ids.shape[1]
         if self.max_context < T:
             raise DataError(f"{T} tokens are more than the model's context of {self.max_context}")
-        return *self._embedded(ids, torch.arange(T, device=ids.device)), self._masks(None, 0, T)
+        positions = torch.arange(T, device=ids.device)
+        return self._embedded(ids, positions), self._turns(positions, T), self._masks(None, 0, T)
 
-    def _embedded(self, ids: Tensor, positions: Tensor) -> tuple[Tensor, Turn | None]:
-        """What goes into the first block, (..., T) -> (..., T, D), and how positions change queries and keys."""
-        scheme = self.position_embedding
-        return self.dropout(scheme.add_to(self.token_embedding(ids), positions)), scheme.turn(positions)
+    def _embedded(self, ids: Tensor, positions: Tensor) -> Tensor:
+        """What goes into the first block, (..., T) -> (..., T, D)."""
+        return self.dropout(self.position_embedding.add_to(self.token_embedding(ids), positions))
+
+    def _turns(self, positions: Tensor, lengths: Tensor | int) -> Sequence[Turn | None]:
+        """How positions change queries and keys of each layer. Arguments: see `Positions.turn`."""
+        return [self.position_embedding.turn(positions, lengths)] * len(self.blocks)
 
     def _masks(self, attend: Mask | None, past: int, T: int) -> Sequence[Mask | None]:
         """The mask of each layer, for T tokens after `past` others; `attend`: as `Cache.extend` or `ragged` returns it."""
@@ -262,4 +278,4 @@ class GPT(LanguageModelDefaults, nn.Module):
     def start(self, batch_size: int, capacity: int) -> GPTState:
         """See `contract.LanguageModel`."""
         kept = type_of_kept_keys(self.token_embedding.weight.device)
-        return GPTState(Cache.of(len(self.blocks), capacity, kept))
+        return GPTState(Cache.of(len(self.blocks), capacity, kept), longest=capacity)

@@ -1,9 +1,13 @@
-"""Decoders of the LLaMA family: LLaMA, Mistral, Qwen2, Qwen3, SmolLM.
+"""Decoders of the LLaMA family and its relatives.
 
 Touvron et al. 2023, "LLaMA" (arXiv:2302.13971): pre-norm blocks with RMSNorm, rotary positions, a gated feed-forward network
 (SwiGLU) and no biases. Grouped-query attention as in LLaMA 2 (arXiv:2307.09288), a sliding window as in Mistral 7B
 (arXiv:2310.06825), biases of queries, keys and values as in Qwen2 (arXiv:2407.10671), norms of queries and keys as in Qwen3
 (arXiv:2505.09388). The output matrix is tied to the embedding or not.
+Variants of others: parallel residuals, LayerNorm and a part of each head that turns as in GPT-NeoX (arXiv:2204.06745); norms of
+what attention and feed-forward return as in OLMo 2 (arXiv:2501.00656); layers without positions as in SmolLM3 (Yang et al.
+2025, arXiv:2501.18795); scaled embeddings, capped scores and logits, and two bases of positions as in Gemma 2 and 3
+(arXiv:2408.00118, arXiv:2503.19786).
 Departures: residual projections are initialised with std 0.02 / sqrt(2 L), as in GPT-2.
 Shapes: B batch, T length, S keys, D hidden, V vocabulary.
 """
@@ -24,13 +28,16 @@ from nlptools.errors import BundleError, UsageError
 from nlptools.layers.attention import Mask
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import check_activation
-from nlptools.layers.norms import RMSNorm
+from nlptools.layers.norms import NORMS
 from nlptools.layers.output import padded_embedding
-from nlptools.layers.positions import Rotary, rotary_rates
-from nlptools.layers.transformer import Block
+from nlptools.layers.positions import Rotary, Turn
+from nlptools.layers.rotary_scaling import rotary_rates
+from nlptools.layers.transformer import FEED_FORWARDS, Block
 from nlptools.models.language.gpt import GPT
 
 _LARGEST_BASE = 1e15  # of rotary positions
+_LARGEST_SCALE = 1e6  # of embeddings, scores and logits
+_HALVES = {"phi3": (".gate", ".up")}  # maps that are halves of a matrix in folders: they have no adapters
 
 
 @dataclass(frozen=True)
@@ -49,17 +56,31 @@ class ModernConfig:
     rms_norm_eps: float = 1e-5
     initializer_range: float = 0.02
     rope_theta: int | float = 10000.0
-    rope_scaling: dict[str, Any] | None = None  # see `layers.positions.rotary_rates`
+    rope_scaling: dict[str, Any] | None = None  # see `layers.rotary_scaling`
     query_key_norm: bool = False
     attention_bias: bool = False  # of queries, keys and values
     output_bias: bool = False  # of the output of attention
     feed_forward_bias: bool = False
     tie_word_embeddings: bool = True
     sliding_window: int = 0  # most tokens that a position attends to, itself included; 0: all
-    max_window_layers: int = 0  # the first layer with a sliding window
+    whole_layers: tuple[int, ...] = ()  # the layers without a sliding window
     embedding_dropout: float = 0.0
     hidden_dropout: float = 0.0
     attention_dropout: float = 0.0
+    layout: str = ""  # the model_type of its folders; "": of LLaMA or a near relative
+    norm: str = "rms"  # a name in `layers.norms.NORMS`
+    pre_norm: bool = True
+    output_norm: bool = False  # norms of what attention and feed-forward return
+    joint_norms: bool = False  # norms of queries and keys see all heads as one vector
+    parallel: bool = False  # feed-forward reads what attention reads
+    feed_forward: str = "gated"  # a name in `layers.transformer.FEED_FORWARDS`
+    rotary_share: float = 1.0  # the part of each head that positions turn
+    unturned_layers: tuple[int, ...] = ()  # the layers without positions
+    local_rope_theta: int | float = 0.0  # of layers with a sliding window; 0: rope_theta, with its scaling
+    embedding_scale: int | float = 1.0
+    score_size: int | float = 0.0  # scores are divided by its root; 0: head_dim
+    score_cap: int | float = 0.0  # see `compute.kernels.capped_attention`; 0: none
+    logit_cap: int | float = 0.0  # the same of logits
 
     def __post_init__(self) -> None:
         D, heads = self.hidden_size, self.num_attention_heads
@@ -78,18 +99,44 @@ class ModernConfig:
                 f"{heads} attention heads are not a multiple of {self.num_key_value_heads} key-value heads"
             )
         check_activation(self.activation)
-        if self.head_dim % 2:
-            raise BundleError(f"rotary positions need heads of an even size, not of {self.head_dim}")
-        for name in ("sliding_window", "max_window_layers"):
-            if type(vars(self)[name]) is not int or vars(self)[name] < 0:
-                raise BundleError(f"{name} is {vars(self)[name]!r:.80}, expected a whole number from 0")
-        if type(self.rope_theta) not in (int, float) or not 1 < self.rope_theta <= _LARGEST_BASE:
-            raise BundleError(
-                f"rope_theta is {self.rope_theta!r:.80}, expected a number above 1, up to {_LARGEST_BASE:g}"
-            )
+        for name, table in (("norm", NORMS), ("feed_forward", FEED_FORWARDS)):
+            if vars(self)[name] not in table:
+                raise BundleError(f"{name} is {vars(self)[name]!r:.80}, expected one of {', '.join(table)}")
+        self._check_attention()
+        self._check_positions()
+
+    def _check_attention(self) -> None:
+        if type(self.sliding_window) is not int or self.sliding_window < 0:
+            raise BundleError(f"sliding_window is {self.sliding_window!r:.80}, expected a whole number from 0")
+        for name in ("whole_layers", "unturned_layers"):
+            layers = vars(self)[name]
+            if not isinstance(layers, list | tuple) or not all(type(layer) is int for layer in layers):
+                raise BundleError(f"{name} is {layers!r:.80}, expected numbers of layers")
+            object.__setattr__(self, name, tuple(layers))
+        for name in ("embedding_scale", "score_size", "score_cap", "logit_cap"):
+            value = vars(self)[name]
+            if type(value) not in (int, float) or not 0 <= value <= _LARGEST_SCALE:
+                raise BundleError(f"{name} is {value!r:.80}, expected a number from 0 to {_LARGEST_SCALE:g}")
+
+    def _check_positions(self) -> None:
+        if type(self.rotary_share) not in (int, float) or not 0 < self.rotary_share <= 1:
+            raise BundleError(f"the part of each head that turns is {self.rotary_share!r:.80}, expected from 0 to 1")
+        turning = int(self.head_dim * self.rotary_share)
+        if turning % 2 or not turning:
+            what = "heads" if self.rotary_share == 1 else "parts of heads"
+            raise BundleError(f"rotary positions need {what} of an even size, not of {turning}")
+        for name in ("rope_theta", "local_rope_theta"):
+            base = vars(self)[name]
+            unset = name == "local_rope_theta" and base == 0
+            if type(base) not in (int, float) or not (unset or 1 < base <= _LARGEST_BASE):
+                raise BundleError(f"{name} is {base!r:.80}, expected a number above 1, up to {_LARGEST_BASE:g}")
         if not isinstance(self.rope_scaling, (dict, type(None))):
             raise BundleError(f"rope_scaling is {self.rope_scaling!r:.80}, expected an object or null")
-        rotary_rates(self.head_dim, self.rope_theta, self.rope_scaling, self.max_position_embeddings)
+        rotary_rates(turning, self.rope_theta, self.rope_scaling, self.max_position_embeddings)
+
+    def has_window(self, layer: int) -> bool:
+        """Whether a layer attends to a sliding window only."""
+        return bool(self.sliding_window) and layer not in self.whole_layers
 
     @classmethod
     def from_options(cls, options: ModernOptions, vocab_size: int) -> ModernConfig:
@@ -136,46 +183,83 @@ class Modern(GPT):
         self.activation, self.initializer_range = config.activation, config.initializer_range
         D = config.hidden_size
         self.token_embedding = padded_embedding(config.vocab_size, D)
-        self.output = self._output(config.vocab_size, config.tie_word_embeddings)
-        self.position_embedding = Rotary(self.max_context, D, config.head_dim, config.rope_theta, config.rope_scaling)
+        self.output = self._output(config.vocab_size, config.tie_word_embeddings, config.logit_cap)
+        self.unit_gain = NORMS[config.norm].unit
+        self.position_embedding = self._rotary(config.rope_theta, config.rope_scaling)
+        self.local_positions = self.position_embedding
+        if config.local_rope_theta:
+            self.local_positions = self._rotary(config.local_rope_theta)
         self.dropout = Dropout(config.embedding_dropout)
-        self.blocks = nn.ModuleList(
-            Block(
-                D,
-                config.num_attention_heads,
-                config.intermediate_size,
-                activation=config.activation,
-                dropout=config.hidden_dropout,
-                attention_dropout=config.attention_dropout,
-                eps=config.rms_norm_eps,
-                norm="rms",
-                attention="grouped-query",
-                attention_options={
-                    "key_value_heads": config.num_key_value_heads,
-                    "head_size": config.head_dim,
-                    "bias": config.attention_bias,
-                    "output_bias": config.output_bias,
-                    "norm_eps": config.rms_norm_eps if config.query_key_norm else None,
-                },
-                feed_forward="gated",
-                feed_forward_bias=config.feed_forward_bias,
-            )
-            for _ in range(config.num_hidden_layers)
+        self.blocks = nn.ModuleList(self._block() for _ in range(config.num_hidden_layers))
+        self.norm: Any = NORMS[config.norm](D, config.rms_norm_eps)
+
+    def linear_maps(self) -> list[str]:
+        """See `contract.Layered`."""
+        halves = _HALVES.get(self.config.layout, ())
+        return [name for name in super().linear_maps() if not name.endswith(halves)]
+
+    def _rotary(self, theta: float, scaling: dict[str, Any] | None = None) -> Rotary:
+        config = self.config
+        return Rotary(self.max_context, config.hidden_size, config.head_dim, theta, scaling, config.rotary_share)
+
+    def _block(self) -> Block:
+        config = self.config
+        return Block(
+            config.hidden_size,
+            config.num_attention_heads,
+            config.intermediate_size,
+            activation=config.activation,
+            dropout=config.hidden_dropout,
+            attention_dropout=config.attention_dropout,
+            eps=config.rms_norm_eps,
+            pre_norm=config.pre_norm,
+            output_norm=config.output_norm,
+            parallel=config.parallel,
+            norm=config.norm,
+            attention="grouped-query",
+            attention_options={
+                "key_value_heads": config.num_key_value_heads,
+                "head_size": config.head_dim,
+                "bias": config.attention_bias,
+                "output_bias": config.output_bias,
+                "norm_eps": config.rms_norm_eps if config.query_key_norm else None,
+                "norm": config.norm,
+                "joint_norms": config.joint_norms,
+                "query_scale": (config.head_dim / config.score_size) ** 0.5 if config.score_size else 1.0,
+                "cap": config.score_cap,
+            },
+            feed_forward=config.feed_forward,
+            feed_forward_bias=config.feed_forward_bias,
         )
-        self.norm: Any = RMSNorm(D, config.rms_norm_eps)
+
+    def _embedded(self, ids: Tensor, positions: Tensor) -> Tensor:
+        """See `GPT`."""
+        x: Tensor = self.token_embedding(ids)
+        if self.config.embedding_scale != 1.0:
+            x = x * torch.tensor(self.config.embedding_scale, dtype=x.dtype)  # rounded to its type first, as in Gemma
+        return self.dropout(x)
+
+    def _turns(self, positions: Tensor, lengths: Tensor | int) -> Sequence[Turn | None]:
+        """See `GPT`: layers with a window may have another base, and some layers have no positions."""
+        config = self.config
+        whole = near = self.position_embedding.turn(positions, lengths)
+        if self.local_positions is not self.position_embedding:
+            near = self.local_positions.turn(positions, lengths)
+        layers = range(len(self.blocks))
+        turns = [near if config.has_window(layer) else whole for layer in layers]
+        return [None if layer in config.unturned_layers else turns[layer] for layer in layers]
 
     def _masks(self, attend: Mask | None, past: int, T: int) -> Sequence[Mask | None]:
-        """See `GPT`: the later layers see a window, if there is one."""
-        config = self.config
-        whole = min(config.max_window_layers, len(self.blocks)) if config.sliding_window else len(self.blocks)
+        """See `GPT`: some layers see a window."""
+        windows = [self.config.has_window(layer) for layer in range(len(self.blocks))]
         near = attend
-        if whole < len(self.blocks):
-            window, device = config.sliding_window, self.token_embedding.weight.device
+        if any(windows):
+            window, device = self.config.sliding_window, self.token_embedding.weight.device
             if isinstance(attend, Ragged):
                 near = attend.within(window)
             else:
                 near = within(attend, past, T, window, device)
-        return [attend] * whole + [near] * (len(self.blocks) - whole)
+        return [near if is_near else attend for is_near in windows]
 
 
 def within(attend: Tensor | None, past: int, T: int, window: int, device: torch.device) -> Tensor | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -11,14 +12,20 @@ from tiny_models import tiny
 
 from nlptools.configs.architectures.transformer import ModernOptions
 from nlptools.errors import BundleError, UsageError
-from nlptools.layers.positions import rotary_rates
+from nlptools.layers.rotary_scaling import rotary_rates
 from nlptools.models.language.modern import ModernConfig, within
 
 FORMS: dict[str, dict[str, Any]] = {
     "window": {"sliding_window": 3},
-    "window from the second layer": {"sliding_window": 3, "max_window_layers": 1},
+    "window from the second layer": {"sliding_window": 3, "whole_layers": (0,)},
     "norms": {"query_key_norm": True, "head_dim": 6},
     "biases": {"attention_bias": True, "output_bias": True, "feed_forward_bias": True},
+    "norms after": {"pre_norm": False, "output_norm": True, "query_key_norm": True, "joint_norms": True},
+    "norms before and after": {"output_norm": True, "norm": "offset-rms", "query_key_norm": True},
+    "parallel": {"parallel": True, "norm": "layer", "feed_forward": "plain", "rotary_share": 0.5},
+    "some layers without positions": {"unturned_layers": (1,)},
+    "capped": {"score_cap": 2.0, "logit_cap": 3.0, "score_size": 5, "embedding_scale": 3.0},
+    "two bases": {"local_rope_theta": 100.0, "sliding_window": 3, "whole_layers": (1,)},
     "untied": {"tie_word_embeddings": False, "num_key_value_heads": 1},
 }
 forms = pytest.mark.parametrize("form", FORMS)
@@ -93,17 +100,51 @@ def test_sizes_follow_from_options() -> None:
 
 
 def test_scalings_of_rotary_positions() -> None:
-    plain, factor = rotary_rates(8, 10000.0)
-    assert factor == 1.0 and torch.allclose(plain, torch.tensor([1.0, 0.1, 0.01, 0.001]))
-    assert torch.allclose(rotary_rates(8, 10000.0, {"type": "linear", "factor": 4})[0], plain / 4)
+    plain = rotary_rates(8, 10000.0).near
+    assert torch.allclose(plain, torch.tensor([1.0, 0.1, 0.01, 0.001]))
+    assert torch.allclose(rotary_rates(8, 10000.0, {"type": "linear", "factor": 4}).near, plain / 4)
+    assert torch.equal(rotary_rates(8, 10000.0, {"type": "dynamic", "factor": 4}).near, plain)
     settings = {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4}
-    slow, _ = rotary_rates(8, 10000.0, {**settings, "original_max_position_embeddings": 512})
+    slow = rotary_rates(8, 10000.0, {**settings, "original_max_position_embeddings": 512}).near
     assert torch.allclose(slow / plain, torch.tensor([1.0, 1.0, 1 / 8, 1 / 8])), (
         "512 positions: 81, 8.1, .81, .081 turns"
     )
-    yarn, growth = rotary_rates(8, 10000.0, {"rope_type": "yarn", "factor": 4.0}, 512)
-    assert growth == pytest.approx(1.138629436) and torch.allclose(yarn[-1], plain[-1] / 4) and yarn[0] == 1
-    with pytest.raises(BundleError, match="'longrope' is not supported"):
-        rotary_rates(8, 10000.0, {"rope_type": "longrope"})
-    with pytest.raises(BundleError, match="low_freq_factor is None"):
-        rotary_rates(8, 10000.0, {"rope_type": "llama3", "factor": 8})
+    yarn = rotary_rates(8, 10000.0, {"rope_type": "yarn", "factor": 4.0}, 512)
+    assert yarn.factor == pytest.approx(1.138629436)
+    assert torch.allclose(yarn.near[-1], plain[-1] / 4) and yarn.near[0] == 1
+    lists = {"short_factor": [1.0, 2.0, 4.0, 8.0], "long_factor": [2.0, 4.0, 8.0, 16.0]}
+    long = rotary_rates(8, 10000.0, {"rope_type": "longrope", **lists, "original_max_position_embeddings": 128}, 512)
+    assert long.factor == pytest.approx((1 + math.log(4) / math.log(128)) ** 0.5) and long.trained == 128
+    assert long.far is not None and torch.allclose(long.near, 2 * long.far)
+    for wrong, message in (
+        ({"rope_type": "another"}, "'another' is not supported"),
+        ({"rope_type": "llama3", "factor": 8}, "low_freq_factor is None"),
+        ({"rope_type": "longrope", **lists, "long_factor": [1.0]}, "long_factor is not a list of 4 numbers"),
+        ({"rope_type": "longrope", **lists, "short_factor": [1, 2, 3, 0]}, "short_factor is 0"),
+    ):
+        with pytest.raises(BundleError, match=message):
+            rotary_rates(8, 10000.0, wrong)
+
+
+@torch.inference_mode()
+def test_longer_texts_than_the_trained_ones_have_other_positions() -> None:
+    lists = {"short_factor": [1.0] * 4, "long_factor": [3.0] * 4, "original_max_position_embeddings": 8}
+    model = tiny("modern", rope_scaling={"rope_type": "longrope", **lists})
+    assert model.config.head_dim == 8
+    short, long = IDS[:1, :8], IDS[:1]
+    packed = torch.cat([short, long], 1)
+    segments = torch.tensor([[0] * 8 + [1] * 12])
+    expected = torch.cat([model(short)[0], model(long)[0]], 1)
+    assert torch.allclose(model.packed(packed, segments), expected, atol=1e-5)
+    assert not torch.allclose(model(short)[0], model(long)[0][:, :8], atol=1e-3)
+    # in a cache, what counts is how far a text may grow: each row by itself, also where rows are joined
+    ids = torch.stack([long[0, :10], torch.cat([torch.zeros(4, dtype=torch.int64), long[0, :6]])])
+    mask = torch.tensor([[True] * 10, [False] * 4 + [True] * 6])
+    hidden, state = model(ids, model.start(2, 12), mask)
+    assert torch.allclose(hidden[0], model(long)[0][0, :10], atol=1e-4)
+    assert torch.allclose(hidden[1, 4:], model(short)[0][0, :6], atol=1e-4)
+    _, other = model(long[:, :10], model.start(1, 12))
+    joined = state.select(torch.tensor([1])).join([other])
+    hidden, _ = model(torch.stack([short[0, 6:7], long[0, 10:11]]), joined)
+    assert torch.allclose(hidden[0, 0], model(short[:, :7])[0][0, 6], atol=1e-4)
+    assert torch.allclose(hidden[1, 0], model(long)[0][0, 10], atol=1e-4)

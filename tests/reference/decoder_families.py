@@ -1,0 +1,149 @@
+"""Random small models of each family of decoders, as transformers makes them, with tokenizers in their folders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from llama_folders import tokenizer
+
+SIZES: Mapping[str, Any] = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 40,
+    "bos_token_id": 0,
+    "eos_token_id": 1,
+    "pad_token_id": 2,
+}
+
+
+@dataclass(frozen=True)
+class Family:
+    """How models of a family are made.
+
+    Attributes:
+        classes: the beginning of the names of their classes.
+        variants: changes of `SIZES` in config.json.
+        tasks: the ends of classes for tasks.
+        refused: changes of config.json, and what the message says.
+        config: the name of the class of configurations; "": by `classes`.
+    """
+
+    classes: str
+    variants: tuple[Mapping[str, Any], ...] = ({},)
+    tasks: tuple[str, ...] = ("SequenceClassification", "TokenClassification")
+    refused: tuple[tuple[Mapping[str, Any], str], ...] = ()
+    sizes: Mapping[str, Any] = field(default_factory=lambda: SIZES)
+    config: str = ""
+
+    def model(self, kind: str = "ForCausalLM", seed: int = 0, **more: Any) -> Any:
+        """A model of the class that ends in `kind`, in eval mode. Its weights are large, so that errors show."""
+        config = getattr(transformers, self.config or f"{self.classes}Config")(
+            **{**self.sizes, "vocab_size": len(tokenizer()), **more}
+        )
+        config._attn_implementation = "eager"
+        torch.manual_seed(seed)
+        model = getattr(transformers, f"{self.classes}{kind}")(config).eval()
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                if parameter.dim() > 1:
+                    parameter.normal_(std=0.2)
+                elif "norm" not in name or "bias" in name:
+                    parameter.normal_(std=0.1)
+                else:
+                    parameter.add_(torch.randn_like(parameter) * 0.1)
+        return model
+
+    def folder(self, path: Path, kind: str = "ForCausalLM", bos: bool = False, **more: Any) -> Any:
+        """Save such a model with its tokenizer; returns the model."""
+        model = self.model(kind, **more)
+        model.save_pretrained(path)
+        tokenizer(bos).save_pretrained(path)
+        return model
+
+
+_TRAINED = {"original_max_position_embeddings": 12}
+_LISTS = {"short_factor": [1.0, 1.5, 2.0, 3.0], "long_factor": [2.0, 3.0, 4.5, 8.0]}
+_SCALED = (  # every scaling of rotary positions
+    {"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 500.0}},
+    {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 500.0}},
+    {"rope_parameters": {"rope_type": "yarn", "factor": 3.0, "rope_theta": 500.0, **_TRAINED}},
+    {"rope_parameters": {"rope_type": "yarn", "factor": 3.0, "rope_theta": 500.0, **_TRAINED, "truncate": False,
+                         "mscale": 0.8, "mscale_all_dim": 0.6, "beta_fast": 16, "beta_slow": 2}},
+    {"rope_parameters": {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                         "rope_theta": 500.0, **_TRAINED}},
+    {"rope_parameters": {"rope_type": "longrope", **_LISTS, "rope_theta": 500.0, **_TRAINED}},
+    {"rope_parameters": {"rope_type": "longrope", **_LISTS, "factor": 2.0, "rope_theta": 500.0,
+                         "original_max_position_embeddings": 40}},
+)  # fmt: skip
+_HALF = {"short_factor": [1.0, 1.5], "long_factor": [2.0, 5.0]}
+_QWEN = {"use_sliding_window": True, "sliding_window": 4}
+_SEQUENCES = ("SequenceClassification", "TokenClassification", "QuestionAnswering")
+FAMILIES = {
+    "llama": Family("Llama", ({}, {"num_key_value_heads": 4, "attention_bias": True, "mlp_bias": True}, *_SCALED),
+                    _SEQUENCES),
+    "mistral": Family("Mistral", ({"sliding_window": None, "head_dim": 12}, {"sliding_window": 5}), _SEQUENCES),
+    "qwen2": Family("Qwen2", ({"tie_word_embeddings": True}, {**_QWEN, "max_window_layers": 1}), _SEQUENCES),
+    "qwen3": Family(
+        "Qwen3",
+        ({"head_dim": 12}, {**_QWEN, "head_dim": 8,
+                            "layer_types": ["full_attention", "sliding_attention", "full_attention"]}),
+        _SEQUENCES,
+    ),
+    "phi3": Family(
+        "Phi3",
+        (
+            {},
+            {"sliding_window": 5, "tie_word_embeddings": True, "num_key_value_heads": 1},
+            {"rope_parameters": {"rope_type": "longrope", **_LISTS}, **_TRAINED},
+            {"rope_parameters": {"rope_type": "longrope", **_HALF, "partial_rotary_factor": 0.5}, **_TRAINED},
+            {"rope_parameters": {"rope_type": "default", "rope_theta": 300.0, "partial_rotary_factor": 0.75}},
+        ),
+        refused=(
+            ({"rope_parameters": {"rope_type": "linear", "factor": 2.0}}, "'linear' is not one of a phi3"),
+            ({"rope_parameters": {"rope_type": "longrope", **_HALF}}, "short_factor is not a list of 4 numbers"),
+            ({"rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.4}}, "parts of heads of an even size"),
+        ),
+    ),
+    "olmo2": Family(
+        "Olmo2",
+        ({}, {"num_key_value_heads": 4, "attention_bias": True, "tie_word_embeddings": True}),
+        tasks=("SequenceClassification",),
+        refused=(({"layer_types": ["sliding_attention"] * 3}, "layer_types has layers with a window"),),
+    ),
+    "smollm3": Family(
+        "SmolLM3",
+        (
+            {"num_hidden_layers": 4},
+            {"no_rope_layers": [0, 1, 0], "tie_word_embeddings": False, "attention_bias": True, "mlp_bias": True},
+            {"no_rope_layers": [1, 0, 1], **_QWEN},
+        ),
+        _SEQUENCES,
+        refused=(
+            ({"no_rope_layers": [1, 2, 1]}, r"no_rope_layers is \[1, 2, 1\], expected 3 of 0 and 1"),
+            ({"no_rope_layers": [1]}, r"no_rope_layers is \[1\]"),
+            ({"rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.5}}, "in a part of each head"),
+        ),
+    ),
+    "gpt_neox": Family(
+        "GPTNeoX",
+        (
+            {},
+            {"use_parallel_residual": False, "hidden_act": "gelu_new", "tie_word_embeddings": True},
+            {"rope_parameters": {"rope_type": "default", "rope_theta": 300.0, "partial_rotary_factor": 1.0},
+             "attention_bias": False},
+            {"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 300.0,
+                                 "partial_rotary_factor": 0.5}},
+        ),
+        _SEQUENCES,
+        refused=(({"rotary_pct": 0.0, "rope_parameters": None}, "the part of each head that turns is 0"),),
+        sizes={key: value for key, value in SIZES.items() if key != "num_key_value_heads"},
+    ),
+}  # fmt: skip
