@@ -183,6 +183,7 @@ def save_encoder(
     arch: str = "bert",
     training: Mapping[str, object],
     more: Mapping[str, object] | None = None,
+    files: Sequence[str] = (),
     adapter: peft.Adapter | None = None,
 ) -> None:
     """Write the bundle of a model that reads whole texts, with the heads that it has; the manifest last.
@@ -192,6 +193,7 @@ def save_encoder(
     Args:
         model: with the heads to write, of the architecture `arch`.
         more: more for config.json, such as `id2label`; its entries under "nlptools" are added to ours.
+        files: other files that are in the directory already.
         adapter: see `save`.
 
     Raises:
@@ -204,7 +206,7 @@ def save_encoder(
     more = {**(more or {}), "nlptools": {"arch": arch, **(ours if isinstance(ours, Mapping) else {})}}
     check_tokenizer(directory, tokenizer, {"vocab_size": model.config.vocab_size})
     kept = [name for name in (*MIX_FILES.values(), *chat_templates.FILES) if (directory / name).is_file()]
-    names = [*kept, *tokenizer.save(directory, text_ends.around(arch, tokenizer, more))]
+    names = [*kept, *files, *tokenizer.save(directory, text_ends.around(arch, tokenizer, more))]
     _save(directory, arch, model.config, weights, more, training, names, heads=model.heads, adapter=adapter)
 
 

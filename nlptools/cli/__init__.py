@@ -41,6 +41,7 @@ COMMANDS = {
     "train-reward": ("Training", "Train a reward model on ranked responses."),
     "train-ppo": ("Training", "Train a language model with rewards for its own samples."),
     "predict": ("Using models", "Run a fine-tuned model on new examples."),
+    "rerank": ("Using models", "Sort the texts of each query by how well they answer it."),
     "prompt": ("Using models", "Write prompts for language models from labelled data."),
     "generate": ("Using models", "Continue prompts with a language model, or translate."),
     "chat": ("Using models", "Talk to a language model."),

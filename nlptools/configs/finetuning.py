@@ -16,8 +16,10 @@ from nlptools.configs.tasks.files import ExampleFiles, LabelFiles, TableFiles, T
 from nlptools.configs.tasks.instruct import InstructOptions
 from nlptools.configs.tasks.parse import ParseOptions
 from nlptools.configs.tasks.preference import PreferenceOptions
+from nlptools.configs.tasks.rank import RankOptions
 from nlptools.configs.tasks.reward import RewardOptions
 from nlptools.configs.tasks.seq2seq import Seq2SeqOptions
+from nlptools.configs.tasks.similarity import SimilarityOptions
 from nlptools.configs.tasks.table import check_options, settings_class, task, task_entry
 from nlptools.configs.tasks.tag import RolesOptions, TagOptions
 from nlptools.errors import UsageError
@@ -65,6 +67,8 @@ class Finetune(
     ClassifyOptions,
     PairOptions,
     RegressOptions,
+    RankOptions,
+    SimilarityOptions,
     TagOptions,
     RolesOptions,
     ParseOptions,

@@ -77,6 +77,20 @@ class TextExample:
 
 
 @dataclass(frozen=True)
+class TextGroup:
+    """Two texts that belong together, or two texts and how similar they are.
+
+    Attributes:
+        texts: the two texts, then texts that do not belong to the first one.
+        score: None: the first two belong together.
+    """
+
+    texts: tuple[str, ...]
+    score: float | None
+    place: Place
+
+
+@dataclass(frozen=True)
 class TaggedSentence:
     """W words and their tags.
 
@@ -346,4 +360,4 @@ TaskExample = (
     | CoreferenceDocument
     | Ranking
 )
-Example = TaskExample | Demonstration | Judgement
+Example = TaskExample | TextGroup | Demonstration | Judgement

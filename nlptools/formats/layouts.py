@@ -15,6 +15,8 @@ _SUFFIXES = {  # of each task, tried in order
     "classify": {".label": "trec", **_TEXTS},
     "pair": _TEXTS,
     "regress": _TEXTS,
+    "rank": _TEXTS,
+    "similarity": {".csv": "csv", **_OBJECTS, ".json": "jsonl", "": "table"},
     "tag": {".conllu": "conllu", ".conll": "conll", TEXT: "lines", "": "auto"},
     "roles": {"": "conllu"},
     "parse": {"": "auto"},

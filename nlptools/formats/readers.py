@@ -4,6 +4,8 @@
     classify          TextExample         auto, TABLES, trec, trec-fine, glue/NAME        texts
     pair              TextExample         auto, TABLES, rte, glue/NAME                  texts
     regress           TextExample         auto, TABLES, glue/NAME                       texts
+    rank              TextExample         auto, TABLES, rte                             texts
+    similarity        TextGroup           auto, TABLES                                  text_groups
     glue/NAME         TextExample         the task's own, whatever the options          texts, glue
     tag               TaggedSentence      auto, conll, conllu, lines                    conll; tag_schemes
     answer            Question            auto, squad, qamr, TABLES                     questions, qamr
@@ -39,12 +41,14 @@ from nlptools.formats.preferences import read_demonstrations, read_preferences, 
 from nlptools.formats.questions import read_questions
 from nlptools.formats.reading_options import Options
 from nlptools.formats.roles import read_roles
+from nlptools.formats.text_groups import read_groups
 from nlptools.formats.texts import read_texts
 from nlptools.formats.universal import read_universal
 
 Reader = Callable[[str, Options, str], Iterator[Example]]  # path, options, encoding errors
 READERS: dict[str, Reader] = {
-    **{task: partial(read_texts, task) for task in ("classify", "pair", "regress")},
+    **{task: partial(read_texts, task) for task in ("classify", "pair", "regress", "rank")},
+    "similarity": read_groups,
     "tag": read_columns,
     "answer": read_questions,
     "choice": read_choices,

@@ -135,6 +135,7 @@ def of_example(example: kinds.Example) -> Record:
 
     classify, regress   text, label, and the columns of its file
     pair                text1, text2, label, and the columns of its file
+    similarity          text1, text2 (the output), negative_1 and so on, score
     tag                 words, tags
     roles               words, predicate, roles
     answer              context, question, answer (unanswerable, if the context has none)
@@ -156,6 +157,10 @@ def _fields(example: kinds.Example) -> Fields:
     match example:
         case kinds.TextExample():
             return _of_text(example)
+        case kinds.TextGroup():
+            names = ("text1", "text2", *(f"negative_{i}" for i in range(1, len(example.texts) - 1)))
+            score = None if example.score is None else f"{example.score:g}"
+            return {**dict(zip(names, example.texts)), INPUT: example.texts[0], "score": score}, example.texts[1]
         case kinds.TaggedSentence():
             return _of_tagged(example)
         case kinds.PredicateSentence():

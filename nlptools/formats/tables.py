@@ -29,17 +29,21 @@ TEXTS = {
         ("premise", "hypothesis"),
         ("text1", "text2"),
         ("text_a", "text_b"),
+        *(("query", second) for second in ("passage", "document", "answer", "text")),
     ),
 }
 CLASSES = (
     *("gold_label", "label", "labels", "quality", "is_duplicate", "entailment_judgment", "entailment_label"),
     *("class", "category", "sentiment", "intent", "topic", "emotion"),
 )
+SCORES = ("score", "relatedness_score", "similarity_score", "similarity", "rating", "label")
 LABELS = {
     "classify": CLASSES,
     "pair": CLASSES,
-    "regress": ("score", "relatedness_score", "similarity_score", "similarity", "rating", "label"),
+    "regress": SCORES,
+    "rank": (*SCORES, "relevance", "grade"),
 }
+NUMBERS = ("regress", "rank")  # tasks whose labels are numbers
 IDS = ("index", "id", "idx", "pair_id", "pairid", "guid")
 COLUMN_NAMES = {name for names in (*TEXTS[1], *TEXTS[2], *LABELS.values(), IDS) for name in names}
 UNDECIDED = ("gold_label", "-")  # SNLI's annotators disagreed: no label
@@ -128,7 +132,7 @@ def _header(task: str, fields: Sequence[str], path: str, options: Options) -> tu
     lowered = {name.strip().lower() for name in fields}
     given = [*options.text_column, *([] if options.label_column is None else [options.label_column])]
     texts = any(set(names) <= lowered for names in known_texts(task, options))
-    others = {*CLASSES, *LABELS["regress"], *IDS} & lowered
+    others = {*CLASSES, *LABELS["rank"], *IDS} & lowered
     named = any(name.lower() in lowered for column in given for name in joined_names(column, lowered))
     if not options.labelled:  # a table of texts alone may also have a header
         others |= lowered & COLUMN_NAMES if named_layout(path) in ("csv", "table") or len(fields) > 1 else set()

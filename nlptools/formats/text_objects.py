@@ -11,7 +11,7 @@ from nlptools.formats import values
 from nlptools.formats.examples import Columns, TextExample
 from nlptools.formats.lines import InputLines, joined, joined_names
 from nlptools.formats.reading_options import Options
-from nlptools.formats.tables import IDS, LABELS, TEXTS, UNDECIDED, counts, known_texts
+from nlptools.formats.tables import IDS, LABELS, NUMBERS, TEXTS, UNDECIDED, counts, known_texts
 from nlptools.json_types import Json
 
 
@@ -84,7 +84,7 @@ def _label(task: str, raw: Json, key: str, lines: InputLines, number: int, optio
         raw = raw[0]
     if isinstance(raw, (list, dict)):
         raise lines.refuse(number, f"{key!r} is not a single label", "--multi-label takes lists of labels")
-    if raw is None or (task != "regress" and raw == -1):
+    if raw is None or (task not in NUMBERS and raw == -1):
         return None
     if not options.labelled and not values.is_finite(raw):
         return None
@@ -122,7 +122,7 @@ def checked_label(task: str, label: str | None, lines: InputLines, number: int, 
         if options.labelled:
             raise lines.refuse(number, "no label", "each line of training and validation data needs one")
         return None
-    if task == "regress" and not values.is_number(label):
+    if task in NUMBERS and not values.is_number(label):
         hint = "--label-column names another column, --header skips a line of names, --text-column twice reads pairs"
         raise lines.refuse(number, f"expected a finite number, got {shown(label)}", hint)
     return label

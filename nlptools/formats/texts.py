@@ -44,7 +44,7 @@ def read_texts(task: str, path: str, options: Options, errors: str = "strict") -
     """The examples of a file, one per line or record.
 
     Args:
-        task: "classify" (one text), "pair" (two) or "regress" (one or two, as the file has them).
+        task: "classify" (one text), "pair" or "rank" (two), or "regress" (one or two, as the file has them).
 
     Raises:
         DataError: a line with too few or too many columns, without label, with a label that is not a number (regress), or

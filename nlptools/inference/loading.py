@@ -13,6 +13,7 @@ from nlptools.configs import Compute
 from nlptools.configs.embed import Embed, EmbedWords
 from nlptools.configs.finetuning import Predict
 from nlptools.configs.generation import Generate
+from nlptools.configs.rerank import Rerank
 from nlptools.configs.scoring import Score, mixture_weights
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.inference import mixture_directory, uses
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from nlptools.inference.translation import Translator
     from nlptools.models.language.transformer_xl import TransformerXL
 
-    Settings = Score | Generate | Embed | Predict
+    Settings = Score | Generate | Embed | Predict | Rerank
 
     class Where(TypedDict, total=False):
         """Where and how `load` reads and computes."""

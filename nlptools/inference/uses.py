@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from nlptools.inference.masked_scoring import MaskedScorer
     from nlptools.inference.mixture_parts import Mixed
     from nlptools.inference.position_vectors import PositionVectors
+    from nlptools.inference.reranking import ScoresPairs
     from nlptools.inference.translation import Translator
     from nlptools.inference.words import WordScore
     from nlptools.text.unknown import UnknownTokens
@@ -129,6 +130,7 @@ ASK: Use[Predicts] = Use("predict --ask")
 FILL: Use[MaskedScorer] = Use("fill")
 ATTEND: Use[ReadsAttention] = Use("attend")
 POSITIONS: Use[PositionVectors] = Use("plot --positions", suggested=False)
+RERANK: Use[ScoresPairs] = Use("rerank")
 CONVERT: Use[Vectors] = Use("convert", suggested=False)  # of embeddings to word vectors
 
 # families in addition to the registry
@@ -187,8 +189,10 @@ _ENCODER = {
     EMBED: "embedding.text_embedder:of_encoder",
     ATTEND: "attention_rows:EncoderAttention.opened",
     POSITIONS: "position_vectors:of_encoder",
+    RERANK: "reranking:CosineRanker.opened",
 }
 _TASK = {PREDICT: "prediction:Predictor.opened"}
+_PAIRS = {RERANK: "reranking:CrossEncoder.opened"}
 _WITHOUT_ATTENTION = Uses(
     "a language model without attention",
     GENERATE,
@@ -207,6 +211,7 @@ _TASK_WITHOUT_ATTENTION = Uses(
         EMBED: "embedding.text_embedder:of_task_decoder",
         POSITIONS: "position_vectors:of_task_decoder",
         **_TASK,
+        **_PAIRS,
     },
     (PREDICT,),
     also=("finetune",),
@@ -256,7 +261,7 @@ TABLE: Mapping[str, Uses] = {
     ),
     SENTENCES: Uses("a sentence-transformers model", EMBED, _ENCODER, also=("finetune",)),
     FINE_TUNED: Uses(
-        "an encoder with the head of a task", PREDICT, {**_ENCODER, **_TASK}, (PREDICT,), also=("finetune",)
+        "an encoder with the head of a task", PREDICT, {**_ENCODER, **_TASK, **_PAIRS}, (PREDICT,), also=("finetune",)
     ),
     registry.TASK_DECODER: replace(
         _TASK_WITHOUT_ATTENTION,

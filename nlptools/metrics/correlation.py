@@ -66,6 +66,15 @@ def evaluate(
     return Evaluation(metrics, Examples(count), compute, "pairs")
 
 
+def coefficients(gold: Values, predicted: Values) -> dict[str, float]:
+    """Pearson and Spearman correlation of two lists of numbers (N,); 0 where all numbers of a side are the same."""
+    if not np.ptp(gold) > 0 or not np.ptp(predicted) > 0:
+        return {"pearson": 0.0, "spearman": 0.0}
+    sides = [np.asarray(side, np.float64) for side in (gold, predicted)]
+    equal = np.ones((1, len(sides[0])), np.int64)
+    return {name: float(_METRICS[name](*sides)(equal)[0]) for name in ("pearson", "spearman")}
+
+
 def requested(requests: Sequence[MetricRequest], data: MetricData, options: Evaluate) -> Evaluation:
     """The correlations that `nlptools evaluate` is asked for."""
     return evaluate(data.references, data.predictions, [request.metric for request in requests], paths=data.paths)

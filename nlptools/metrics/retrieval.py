@@ -58,6 +58,22 @@ def ranked(scores: Mapping[str, float], query: str = "") -> list[str]:
     return [document for _, document in order]
 
 
+def graded(grades: Sequence[float], scores: Sequence[float]) -> tuple[float, float]:
+    """MRR and nDCG of one query, from the grades of its documents, 0 to 1, and their scores; of equal scores the lowest grade
+    comes first. For
+    MRR, a grade from 1/2 is relevant; where none is, the highest one.
+    """
+    order = sorted(range(len(scores)), key=lambda i: (-scores[i], grades[i]))
+    gains = [grades[i] for i in order]
+    least = min(0.5, max(gains))
+    first = next(rank for rank, gain in enumerate(gains, 1) if gain >= least)
+
+    def total(values: Sequence[float]) -> float:
+        return sum(value / math.log2(rank + 1) for rank, value in enumerate(values, 1))
+
+    return 1 / first, total(gains) / total(sorted(gains, reverse=True))
+
+
 def requested(requests: Sequence[MetricRequest], data: MetricData, options: Evaluate) -> Evaluation:
     """The metrics that `nlptools evaluate` is asked for."""
     return retrieval(data.references, data.predictions, [request.metric for request in requests])

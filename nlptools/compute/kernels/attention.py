@@ -224,11 +224,12 @@ class _SelfAttention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: FunctionContext, *grad_outputs: Tensor) -> tuple[Tensor, None, None, None]:
-        q = ctx.saved_tensors[0]
+        saved = ctx.saved_tensors  # once: under activation checkpoints they cannot be had again
         B, T, D = grad_outputs[0].shape
+        q = saved[0]
         G, _, K = q.shape
         gradients = torch.empty(3, G, T, K, dtype=q.dtype)
-        _backward(ctx, grad_outputs[0], gradients[0], gradients[1], gradients[2])
+        _backward(ctx, saved, grad_outputs[0], gradients[0], gradients[1], gradients[2])
         return gradients.view(3, B, D // K, T, K).permute(1, 3, 0, 2, 4).contiguous(), None, None, None
 
 
@@ -248,11 +249,12 @@ class _CrossAttention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: FunctionContext, *grad_outputs: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        q, k = ctx.saved_tensors[:2]
+        saved = ctx.saved_tensors
+        q, k = saved[:2]
         B, T, D = grad_outputs[0].shape
         G, S, K = k.shape
         dq, gradients = torch.empty_like(q), torch.empty(2, G, S, K, dtype=q.dtype)
-        _backward(ctx, grad_outputs[0], dq, gradients[0], gradients[1])
+        _backward(ctx, saved, grad_outputs[0], dq, gradients[0], gradients[1])
         d_query = dq.view(B, D // K, T, K).transpose(1, 2).contiguous()
         return d_query, gradients.view(2, B, D // K, S, K).permute(1, 3, 0, 2, 4).contiguous(), None, None
 
@@ -283,10 +285,11 @@ class _GroupedAttention(torch.autograd.Function):
     @staticmethod
     def backward(ctx: FunctionContext, *grad_outputs: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None, None]:
         B, T, G, R, K = ctx.shape
-        q, k = ctx.saved_tensors[:2]
+        saved = ctx.saved_tensors
+        q, k = saved[:2]
         d_heads = grad_outputs[0].view(B, T, G, R, K).permute(0, 3, 1, 2, 4).reshape(B, R * T, G * K)
         dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(k)
-        _backward(ctx, d_heads, dq, dk, dv)
+        _backward(ctx, saved, d_heads, dq, dk, dv)
         d_key, d_value = (x.view(B, G, T, K).transpose(1, 2) for x in (dk, dv))
         return dq.view(B, G * R, T, K).transpose(1, 2), d_key, d_value, None, None, None
 
@@ -330,9 +333,11 @@ def _forward(ctx: FunctionContext, q: Tensor, k: Tensor, v: Tensor, bias: Tensor
     return out.view(B, T, G // B * K)
 
 
-def _backward(ctx: FunctionContext, d_out_BTD: Tensor, dq: Tensor, dk: Tensor, dv: Tensor) -> None:
-    """Write the gradients of queries, keys and values, from the gradient of the result of `_forward`."""
-    q, k, v, weights_GTS, keep = ctx.saved_tensors
+def _backward(
+    ctx: FunctionContext, saved: tuple[Tensor, ...], d_out_BTD: Tensor, dq: Tensor, dk: Tensor, dv: Tensor
+) -> None:
+    """Write the gradients of queries, keys and values, from what `_forward` saved and the gradient of its result."""
+    q, k, v, weights_GTS, keep = saved
     B, T, D = d_out_BTD.shape
     G, _, K = q.shape
     d_heads_GTK = d_out_BTD.view(B, T, D // K, K).transpose(1, 2).reshape(G, T, K) * ctx.scale

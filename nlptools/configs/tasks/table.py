@@ -86,6 +86,20 @@ TASKS = {
         _LINES,
         **_OF_TEXTS,
     ),
+    "rank": TaskEntry(
+        "rank:RankOptions",
+        "files:TableFiles",
+        "nlptools.tasks.rank.task:PairRanking",
+        "sequence",
+        (*_TABLES, "rte"),
+        ("columns",),
+    ),
+    "similarity": TaskEntry(
+        "similarity:SimilarityOptions",
+        "files:TableFiles",
+        layouts=_TABLES,
+        trainer="nlptools.training.similarity.run:finetune",
+    ),
     "tag": TaskEntry(
         "tag:TagOptions",
         "files:TagFiles",

@@ -1,4 +1,4 @@
-"""Reads sentence-transformers directories: the steps from the states of an encoder to one vector.
+"""Sentence-transformers directories: the steps from the states of an encoder to one vector.
 
 Reimers & Gurevych 2019 (arXiv:1908.10084). `modules.json` lists the steps: a transformer, a pooling, optional dense layers
 and an optional normalization, each with its own folder. Old and new names of their settings are supported.
@@ -69,6 +69,45 @@ class SentenceSteps:
     lowercase: bool
     prompts: Mapping[str, str]
     default_prompt: str | None
+
+    def prepared(self, text: str) -> str:
+        """A text as the encoder reads it: after the default prompt, and lower-cased where it asks for that."""
+        text = self.prompts[self.default_prompt] + text if self.default_prompt is not None else text
+        return text.lower() if self.lowercase else text
+
+
+def write(directory: Path, steps: SentenceSteps, width: int) -> list[str]:
+    """Write the files of steps without dense layers next to an encoder with hidden states of this width. Returns their names.
+
+    Raises:
+        StreamError: disk full or another write error.
+    """
+    kinds = ["Transformer", "Pooling", *(["Normalize"] if steps.normalize else [])]
+    folders = ["", *(f"{number}_{kind}" for number, kind in enumerate(kinds[1:], 1))]
+    modules = [
+        {"idx": number, "name": str(number), "path": folder, "type": f"sentence_transformers.models.{kind}"}
+        for number, (kind, folder) in enumerate(zip(kinds, folders, strict=True))
+    ]
+    pooling = {old: kind in steps.pooling for old, kind in _OLD_POOLINGS.items()}
+    files: dict[str, object] = {
+        MODULES: modules,
+        "1_Pooling/config.json": {
+            "word_embedding_dimension": width,
+            **pooling,
+            "include_prompt": steps.include_prompt,
+        },
+        "sentence_bert_config.json": {"max_seq_length": steps.max_length, "do_lower_case": steps.lowercase},
+        "config_sentence_transformers.json": {
+            "prompts": dict(steps.prompts),
+            "default_prompt_name": steps.default_prompt,
+            "similarity_fn_name": "cosine",
+        },
+    }
+    for folder in folders[1:]:
+        (directory / folder).mkdir(exist_ok=True)
+    for name, data in files.items():
+        artifacts.write_json(directory / name, data)
+    return list(files)
 
 
 def read(directory: Path) -> SentenceSteps | None:

@@ -89,10 +89,7 @@ class Regression(TextTask[float]):
     def measure(self, predictions: Sequence[float], examples: Sequence[TextExample]) -> dict[str, float]:
         """Mean squared error, Pearson and Spearman correlation (0 where all numbers are equal), and the mean of both."""
         right, predicted = _numbers(examples), np.array(predictions)
-        both = {"pearson": 0.0, "spearman": 0.0}
-        if np.ptp(right) > 0 and np.ptp(predicted) > 0:
-            texts = list(map(str, right)), list(map(str, predicted))
-            both = correlation.evaluate(*texts, ("pearson", "spearman")).values()
+        both = correlation.coefficients(right, predicted)
         loss, mean = float(((right - predicted) ** 2).mean()), (both["pearson"] + both["spearman"]) / 2
         numbers = {"loss": loss, **both, "mean": mean}
         return {"answers": float(len(set(predictions))), **{name: numbers[name] for name in self.numbers}}

@@ -1,0 +1,1 @@
+"""The task `rank`: how well a text answers a query."""

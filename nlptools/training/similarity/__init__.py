@@ -1,0 +1,1 @@
+"""Training of sentence vectors: `finetune --task similarity`."""
