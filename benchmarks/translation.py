@@ -16,6 +16,7 @@ from side_by_side import found, read
 
 from nlptools.batches.pairs import PairBatch, PairBatches
 from nlptools.corpora.segmentations import Sentences, offsets_of
+from nlptools.text.pair_format import PairMarks
 
 PIECES = 8000  # of the vocabulary, with </s> and <unk>; the padding comes on top
 EOS, PAD = 0, PIECES
@@ -150,5 +151,5 @@ def training_batches(folder: Path, most_tokens: int) -> Iterator[PairBatch]:
     pieces = Pieces(folder)
     english, german = sentences("train")
     corpus: Any = _Corpus(pieces.encode(english), pieces.encode(german, target=True))
-    marks = {"pad": pieces.pad, "eos": pieces.eos, "start": pieces.pad}
-    return iter(PairBatches(corpus, batch_tokens=most_tokens, seed=0, **marks))
+    marks = PairMarks(pieces.pad, pieces.eos)
+    return iter(PairBatches(corpus, batch_tokens=most_tokens, seed=0, pad=pieces.pad, marks=marks))

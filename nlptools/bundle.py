@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from nlptools.models.tasks.logistic import Logistic
     from nlptools.models.tasks.text_classifiers import TextClassifier
     from nlptools.models.tasks.word_tagger import WordTagger
+    from nlptools.text.pair_format import PairFormat
     from nlptools.text.tokenizer import Tokenizer
 
     M = TypeVar("M", covariant=True, default=LanguageModel)  # the contract of the model, see `models.registry`
@@ -58,6 +59,7 @@ class Bundle(Generic[M]):
     target_tokenizer: Tokenizer | None = None  # of an encoder-decoder; may be the same object as `tokenizer`
     bos: int | None = None  # the token that the tokenizer of a foreign language model puts before each text
     ends: tuple[int, ...] = ()  # tokens besides `eos` that end a generated text
+    format: PairFormat | None = None  # of an encoder-decoder: the tokens around sources and targets
 
     def weights(self: Bundle[LanguageModel]) -> dict[str, Any]:
         """The model's weights under our names."""
@@ -148,11 +150,15 @@ def save_pair(
     target: Tokenizer | None = None,
     *,
     training: Mapping[str, object],
+    form: PairFormat | None = None,
+    languages: tuple[str | None, str | None] = (None, None),
 ) -> None:
     """Write the bundle of an encoder-decoder; the manifest last.
 
     Args:
         target: the tokenizer of the target side; None: the same as `source`.
+        form: the tokens around sources and targets; None: the end of a sentence alone.
+        languages: of the sources and the targets, where `form` knows any.
 
     Raises:
         BundleError: the tokenizers do not go together, or have more tokens than the model.
@@ -165,12 +171,13 @@ def save_pair(
     special = {
         "pad_token_id": sizes.pad,
         "eos_token_id": sizes.eos,
-        "decoder_start_token_id": sizes.pad,
+        "decoder_start_token_id": sizes.start_token,
         "forced_eos_token_id": sizes.eos,
         "bad_words_ids": [[sizes.pad]],
         "max_length": min(512, asdict(sizes).get("max_position_embeddings", 512)),
+        **({} if form is None else form.generation(*languages)),
     }
-    files = tokenizer_pairs.save_pair(directory, source, target)
+    files = tokenizer_pairs.save_pair(directory, source, target, form, languages)
     _save(directory, arch, sizes, weights, {"nlptools": {"arch": arch}}, training, files, special)
 
 
@@ -282,15 +289,16 @@ def _load(path: Path) -> Bundle:
     arch, model = load_model(path, config)
     training = artifacts.read_json(path / "training.json") if (path / "training.json").is_file() else {}
     from nlptools.models import registry
+    from nlptools.text import pair_format, tokenizer_pairs
     from nlptools.text import tokenizer as tokenizers
-    from nlptools.text import tokenizer_pairs
 
     family = registry.find(arch).family
     if family == registry.ENCODER_DECODER:
         source, target = tokenizer_pairs.load_pair(path)
         _check_pair(path, source, target, model.config)
         config["eos_token_id"] = model.config.eos
-        return Bundle(path, arch, model, source, config, training, target)
+        found = pair_format.read(path, config, source, model.start_token, model.config.eos)
+        return Bundle(path, arch, model, source, config, training, target, format=found)
     of_tokenizer = peft.home(path, tokenizers.BUNDLE_FILES)
     tokenizer = tokenizers.load(str(of_tokenizer))
     check_tokenizer(path, tokenizer, config)
@@ -315,7 +323,8 @@ def load_model(path: Path, config: JsonObject) -> tuple[str, Any]:
 
     arch, sizes = directories.config_from_hf(config)
     tensors = peft.load_weights(path)
-    sizes = directories.as_stored(arch, sizes, tensors, warn="" if peft.is_adapter(path) else str(path))
+    said = peft.is_adapter(path) or config.get("tie_word_embeddings") is False
+    sizes = directories.as_stored(arch, sizes, tensors, warn="" if said else str(path))
     checks.check_number(sizes.least_weights(), tensors)
     with empty_weights():
         model = registry.build(arch, sizes, **directories.heads_in(arch, tensors, sizes, config))

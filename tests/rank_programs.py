@@ -23,6 +23,7 @@ from nlptools.corpora.parallel import ParallelCorpus
 from nlptools.corpora.token_file import Corpus, TextCounts
 from nlptools.files import artifacts
 from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
+from nlptools.text.pair_format import PairMarks
 from nlptools.training.engine import due
 from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.loop import fit
@@ -106,7 +107,7 @@ def joint(directory: str, steps: str) -> None:
         "xl": (CausalLM(tiny("transformer-xl")), ContiguousStreams(text, 8, size, seed=1, share=share, varied=True)),
         "pairs": (
             Seq2Seq(tiny_pair("transformer")),
-            PairBatches(pairs, batch_tokens=70, seed=1, pad=29, eos=0, start=29, share=share),
+            PairBatches(pairs, batch_tokens=70, seed=1, pad=29, marks=PairMarks(29, 0), share=share),
         ),
         "bert": (Masked(bert), PretrainingBatches(documents, Layout(masks), [Phase(16, size)], seed=1, share=share)),
     }

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from nlptools.compute.backend import Backend
 from nlptools.models import registry
+from nlptools.text.pair_format import PairMarks
 
 VOCABULARY, PAD, EOS = 30, 29, 0
 BACKEND = Backend(torch.device("cpu"))
@@ -75,6 +76,11 @@ def tiny(
         bonus[EOS] = end
         model.output.logits = lambda hidden: logits(hidden) + bonus.to(hidden.dtype)
     return model.eval()
+
+
+def marks_of(model: Any) -> PairMarks:
+    """The tokens around sources and targets: the end, and the start of the decoder."""
+    return PairMarks(model.start_token, model.config.eos)
 
 
 def some_sources(*lengths: int, size: int = VOCABULARY, seed: int = 0) -> list[list[int]]:

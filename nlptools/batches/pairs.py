@@ -16,13 +16,16 @@ from nlptools.batches.windows import NO_TARGET
 from nlptools.corpora.parallel import ParallelCorpus
 from nlptools.corpora.segmentations import Sentences
 from nlptools.errors import UsageError
+from nlptools.text.pair_format import PairMarks
 
 POOL = 1 << 17  # pairs sorted together: few enough that the batches differ from epoch to epoch
 
 
 @dataclass(frozen=True)
 class PairBatch:
-    """Sentence pairs, padded on the right. `targets[b, t]` is the token after `inputs[b, t]`, or -1 for padding."""
+    """Sentence pairs, padded on the right. `targets[b, t]` is the token after `inputs[b, t]`, or -1 for padding, and for a token
+    that every target begins with.
+    """
 
     source: np.ndarray  # (B, S) int64: tokens, end, padding
     source_mask: np.ndarray  # (B, S) bool, True = real, the end included
@@ -40,36 +43,40 @@ class _Marks:
     """The special tokens of rows."""
 
     pad: int
-    eos: int
-    start: int
+    pair: PairMarks
 
     def batch(self, source: Sentences, target: Sentences, rows: np.ndarray) -> PairBatch:
         """The pairs `rows`, one below the other. Without any, a row without targets."""
         if not len(rows):
             return self._nothing()
-        source_ids, source_mask = self._side(source, rows, self.pad)
-        targets, _ = self._side(target, rows, NO_TARGET)
+        source_ids, source_mask = self._side(source, rows, self.pad, self.pair.before, self.pair.ends)
+        read = self.pair.read
+        targets, _ = self._side(target, rows, NO_TARGET, (NO_TARGET,) * (len(read) - 1), (self.pair.eos,))
         inputs = np.empty_like(targets)
-        inputs[:, 0] = self.start
-        inputs[:, 1:] = targets[:, :-1]
+        inputs[:, : len(read)] = read
+        inputs[:, len(read) :] = targets[:, len(read) - 1 : -1]
         # the end token is not an input: padding follows the last token
-        inputs[:, 1:][targets[:, 1:] == NO_TARGET] = self.pad
+        inputs[:, len(read) :][targets[:, len(read) :] == NO_TARGET] = self.pad
         return PairBatch(source_ids, source_mask, inputs, targets)
 
     def _nothing(self) -> PairBatch:
-        source, inputs, targets = (np.array([[id]], np.int64) for id in (self.eos, self.start, NO_TARGET))
-        return PairBatch(source, source == self.eos, inputs, targets)
+        source, inputs, targets = (np.array([[id]], np.int64) for id in (self.pair.eos, self.pair.start, NO_TARGET))
+        return PairBatch(source, source == self.pair.eos, inputs, targets)
 
-    def _side(self, sentences: Sentences, rows: np.ndarray, fill: int) -> tuple[np.ndarray, np.ndarray]:
-        """(B, L) tokens, end and `fill`, and (B, L) the mask of what is not `fill`."""
+    def _side(
+        self, sentences: Sentences, rows: np.ndarray, fill: int, before: tuple[int, ...], after: tuple[int, ...]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(B, L) tokens between those `before` and `after`, and `fill`; and (B, L) the mask of what is not `fill`."""
         starts = sentences.offsets[rows]
         lengths = sentences.offsets[rows + 1] - starts
-        columns = np.arange(int(lengths.max()) + 1)
-        real = columns < lengths[:, None]
+        columns = np.arange(int(lengths.max()) + len(before) + len(after)) - len(before)
+        real = (columns >= 0) & (columns < lengths[:, None])
         out = np.full(real.shape, fill, np.int64)
         out[real] = sentences.ids[(starts[:, None] + columns)[real]]
-        out[np.arange(len(rows)), lengths] = self.eos
-        return out, columns <= lengths[:, None]
+        out[:, : len(before)] = before
+        for place, token in enumerate(after, len(before)):
+            out[np.arange(len(rows)), lengths + place] = token
+        return out, columns < lengths[:, None] + len(after)
 
 
 @dataclass(frozen=True)
@@ -101,15 +108,14 @@ class PairBatches(EpochSource[PairBatch, _Plan]):
         batch_size: int = 0,
         seed: int,
         pad: int,
-        eos: int,
-        start: int,
+        marks: PairMarks,
         share: Share = WHOLE,
     ) -> None:
         """Args:
             batch_tokens: most tokens of a joint batch: rows times the longest side of any, special tokens and padding
                 included; a longer pair is a separate batch. 0: no limit.
             batch_size: most rows of a joint batch; 0: no limit.
-            pad, eos, start: tokens for padding, at the end of a sentence, and before a target.
+            pad, marks: the tokens for padding, and around sources and targets.
 
         Raises:
             UsageError: neither `batch_tokens` nor `batch_size`.
@@ -118,7 +124,7 @@ class PairBatches(EpochSource[PairBatch, _Plan]):
             raise UsageError("no limit for a batch: expected a number of tokens, or of sentence pairs")
         super().__init__(seed, share)
         self.corpus, self.batch_tokens, self.batch_size = corpus, batch_tokens, batch_size
-        self._marks = _Marks(pad, eos, start)
+        self._marks = _Marks(pad, marks)
         self.batches_per_epoch = float(self._length())
 
     def _length(self) -> int:
@@ -131,7 +137,8 @@ class PairBatches(EpochSource[PairBatch, _Plan]):
         source, target = self.corpus.draw(self.seed, epoch)
         random = np.random.default_rng([self.seed, epoch])
         order = _sorted(source.lengths, target.lengths, random)
-        widest = (np.maximum(source.lengths, target.lengths) + 1)[order]
+        marks = self._marks.pair
+        widest = np.maximum(source.lengths + marks.of_source, target.lengths + len(marks.read))[order]
         # start at a random pair of the first batch, so that all batches are cut elsewhere in each epoch
         shift = int(random.integers(_rows_that_fit(widest, self.batch_tokens, self.batch_size)))
         order, widest = np.roll(order, -shift), np.roll(widest, -shift)

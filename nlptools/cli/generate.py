@@ -50,8 +50,9 @@ def command(
 ) -> None:
     """Continue prompts with a language model, or translate.
 
-    MODEL is a directory of train-lm or train-seq2seq, or a Hugging Face GPT-2 or MarianMT. Several directories of
-    encoder-decoders form an ensemble. Of generation_config.json, only the end tokens apply; a note lists other settings.
+    MODEL is a directory of train-lm or train-seq2seq, or of a published language model or encoder-decoder, such as GPT-2,
+    T5, BART or M2M-100. Several encoder-decoders form an ensemble. Of generation_config.json, only the tokens at the start
+    and the end of an output apply; a note lists other settings.
 
     The random numbers of a line depend only on --seed and its line number. In fp32 on a CPU, batches do not change the
     output of a Transformer language model, greedy or sampled, in any digit. Otherwise they change rounding:

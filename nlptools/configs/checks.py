@@ -18,8 +18,12 @@ _LARGEST = {  # sizes that no model exceeds
     **dict.fromkeys(("num_attention_heads", "encoder_heads", "decoder_heads"), 1024),
     **dict.fromkeys(("intermediate_size", "encoder_intermediate_size", "decoder_intermediate_size"), 1 << 18),
     "type_vocab_size": 1 << 10,
+    "head_size": 1 << 14,
+    "position_offset": 1 << 22,
+    "relative_buckets": 1 << 16,
+    "farthest_distance": 1 << 22,
 }
-_MAY_BE_ZERO = ("type_vocab_size", "distance_buckets", "local_window")
+_MAY_BE_ZERO = ("type_vocab_size", "distance_buckets", "local_window", "head_size", "position_offset")
 
 
 def check_sizes(config: DataclassInstance, **limits: int) -> None:

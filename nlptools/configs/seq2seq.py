@@ -64,6 +64,23 @@ PRESETS: dict[str, dict[str, object]] = {
 }
 
 
+def source_language() -> str | None:
+    """The option --source-lang."""
+    code: str | None = option(
+        None,
+        "Language of the sources, for a multilingual model with a token for each (mBART, M2M-100, NLLB), for example en_XX, en or"
+        " eng_Latn. Default: the language in the tokenizer_config.json of the model.",
+        metavar="CODE",
+    )
+    return code
+
+
+def target_language() -> str | None:
+    """The option --target-lang."""
+    code: str | None = option(None, "Language of the targets, likewise.", metavar="CODE")
+    return code
+
+
 @dataclass(frozen=True)
 class PairTraining(Training):
     """Training options"""
@@ -170,6 +187,8 @@ class TrainSeq2Seq:
     text_column: tuple[str, ...] = text_columns("the source and, given again, the target")
     delimiter: str | None = delimiter_option()
     init: str | None = option(None, "Start from the weights and sizes of this model directory.", metavar="DIR")
+    source_lang: str | None = source_language()
+    target_lang: str | None = target_language()
 
     @property
     def shared(self) -> dict[str, object]:
@@ -201,6 +220,8 @@ class Translate:
         excludes=("beam 0",),
     )
     prefix: str | None = option(None, "Begin every output with this text.", metavar="TEXT")
+    source_lang: str | None = source_language()
+    target_lang: str | None = target_language()
     score_target: bool = option(
         False,
         "Read `source TAB target` and write the log-probability of each target instead of translating.",

@@ -22,6 +22,7 @@ from nlptools.inference.opening import Asked, Opened
 from nlptools.models.contract import Attends, AttendsToSource
 from nlptools.models.encoders.bert import BertWithHeads
 from nlptools.models.tasks.with_heads import WithHeads
+from nlptools.text import pair_format
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.text.unknown import UnknownTokens
 from nlptools.text.word_bounds import word_bounds, word_spans
@@ -193,7 +194,8 @@ class TranslatorAttention:
         self.target = RowReader(loaded.target_tokenizer or loaded.tokenizer, "the translations")
         self.backend = backend.for_model(loaded.model)
         self.model: AttendsToSource = self.backend.for_inference(loaded.model)
-        self.start, self.end = self.model.start_token, int(self.model.config.eos)
+        form = loaded.format or pair_format.plain(self.model.start_token, int(self.model.config.eos))
+        self.marks = form.marks()
         self.sizes = self.model.attention_sizes
 
     @classmethod
@@ -213,15 +215,17 @@ class TranslatorAttention:
             raise place.error(
                 f"expected a source and its translation with a tab between them, found {len(texts)}", hint
             )
-        source = self.source.row(texts[0], self.end, per_word=per_word)
+        marks = self.marks
+        source = self.source.row(*marks.before, texts[0], *marks.ends, per_word=per_word)
         _check(source, self.model.max_context, place, "the source")
         translation = texts[1] if len(texts) > 1 else ""
-        target = self.target.row(self.start, translation, per_word=per_word)
+        target = self.target.row(*marks.read, translation, per_word=per_word)
         _check(target, self.model.max_context, place, "the translation")
         put = self.backend.put
         weights = self.model.attention_weights(part, *(put(np.array([row.ids], np.int64)) for row in (source, target)))
         if part == "cross":
-            return AttentionRow(self.target.row(translation, self.end, per_word=per_word), source, weights)
+            predicted = self.target.row(*marks.given, translation, marks.eos, per_word=per_word)
+            return AttentionRow(predicted, source, weights)
         words = source if part == "encoder" else target
         return AttentionRow(words, words, weights)
 

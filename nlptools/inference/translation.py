@@ -23,6 +23,8 @@ from nlptools.inference.line_score import LineScore, token_name
 from nlptools.inference.opening import Asked, Opened
 from nlptools.models.contract import EncoderDecoder
 from nlptools.models.translation.ensemble import Ensemble
+from nlptools.text import pair_format
+from nlptools.text.pair_format import PairMarks
 from nlptools.text.unknown import UnknownTokens
 
 DEFAULT_BEAM = 5
@@ -66,9 +68,11 @@ class Translator:
         self.bundle = first
         self.source_tokenizer, self.target_tokenizer = first.tokenizer, first.target_tokenizer or first.tokenizer
         self.eos = int(self.model.config.eos)
+        self.format = first.format or pair_format.plain(self.model.start_token, self.eos)
         assert self.target_tokenizer.vocab is not None and self.source_tokenizer.vocab is not None
         self.target_vocab = self.target_tokenizer.vocab
-        self._never = self.target_vocab.never_generated(self.eos, self.model.output.vocab_size)
+        never = self.target_vocab.never_generated(self.eos, self.model.output.vocab_size)
+        self._never = sorted({*never, *self.format.tokens.values()})
         self.unknown = UnknownTokens(self.source_tokenizer, "the sources")
 
     @classmethod
@@ -113,7 +117,7 @@ class Translator:
         """
         options = options or Translate()
         options.check_attention(self.model.attends)
-        settings = resolved(settings or Generate())
+        settings, marks = resolved(settings or Generate()), self._marks(options)
         parts = self._source_parts(lines, options, settings.strict)
         ids = [part for row in parts for part in row]
         begun = self._prefix_ids(len(lines), options, prefixes, first)
@@ -123,7 +127,7 @@ class Translator:
             ids,
             settings,
             self.backend,
-            eos=self.eos,
+            marks=marks,
             seeds=[(seed, first + i, *([k] if k else [])) for i, row in enumerate(parts) for k in range(len(row))],
             forbidden=self._never,
             prefixes=starts,
@@ -139,7 +143,7 @@ class Translator:
             chosen = [minimum_risk.choose([t.text for t in row], options.mbr) for row in rows]
             rows = [[row[i]] for row, i in zip(rows, chosen, strict=True)]
             outputs = [[row[i]] for row, i in zip(outputs or [], chosen, strict=True)]
-        rows = self._aligned(ids, outputs or [], rows) if options.alignments else rows
+        rows = self._aligned(ids, outputs or [], rows, marks) if options.alignments else rows
         places = iter(zip(ids, rows, strict=True))
         return [_joined([next(places) for _ in row]) for row in parts]
 
@@ -165,8 +169,13 @@ class Translator:
     def _longest(self, options: Translate) -> int:
         """The most tokens of a source."""
         most = options.max_source_length or self.model.max_context or source_parts.LIMIT
-        # positions, the end of the source among them
-        return most if self.model.max_context is None else min(most, self.model.max_context - 1)
+        # positions, the tokens around the source among them
+        around = self.format.plain.of_source if not self.format.tokens else 2
+        return most if self.model.max_context is None else min(most, self.model.max_context - around)
+
+    def _marks(self, options: Translate) -> PairMarks:
+        """The tokens around sources and targets. Raises UsageError for a language that the model does not know."""
+        return self.format.marks(options.source_lang, options.target_lang)
 
     def check_source(self, source: str, options: Translate) -> None:
         """Raise DataError, with both numbers, for a source that is too long."""
@@ -196,12 +205,12 @@ class Translator:
         )
 
     def _aligned(
-        self, ids: list[list[int]], outputs: list[list[Continuation]], rows: list[list[Translated]]
+        self, ids: list[list[int]], outputs: list[list[Continuation]], rows: list[list[Translated]], marks: PairMarks
     ) -> list[list[Translated]]:
         """The outputs with the source token that each of their tokens attends to."""
         places = [(i, j) for i, row in enumerate(outputs) for j in range(len(row)) if ids[i]]
         pairs = [(ids[i], outputs[i][j].ids) for i, j in places]
-        links = forced.alignments(self.model, pairs, self.backend, eos=self.eos)
+        links = forced.alignments(self.model, pairs, self.backend, marks=marks)
         out = [[replace(t, alignment=[]) for t in row] for row in rows]
         for (i, j), row in zip(places, links, strict=True):
             out[i][j] = replace(rows[i][j], alignment=[(int(s), t) for t, s in enumerate(row)])
@@ -217,7 +226,7 @@ class Translator:
         sources = [row for (row,) in self._source_parts([source for source, _ in pairs], options, strict)]
         targets = self.target_tokenizer.encode_lines([target for _, target in pairs], self.backend.threads)
         both = list(zip(sources, targets, strict=True))
-        scores = forced.pair_scores(self.model, both, self.backend, eos=self.eos)
+        scores = forced.pair_scores(self.model, both, self.backend, marks=self._marks(options))
         assert scores is not None
         names = [[token_name(self.target_vocab, i) for i in [*target, self.eos]] for target in targets]
         return [LineScore(tokens, row.tolist()) for tokens, row in zip(names, scores, strict=True)]

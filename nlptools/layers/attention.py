@@ -24,7 +24,9 @@ from nlptools.layers.positions import Turn
 from nlptools.layers.query_positions import QueryPositions
 from nlptools.layers.relations import UNRELATED, Relation
 
-Mask = Tensor | Ragged  # (B, 1, 1 or T, S), True = attend; or what rows of different lengths attend to, in inference
+# (B, 1, 1 or T, S), True = attend; or numbers (B, H, T, S) to add to the scaled products; or what rows of different lengths
+# attend to, in inference
+Mask = Tensor | Ragged
 
 
 def cached_attention(
@@ -57,14 +59,28 @@ class SelfAttention(nn.Module):
     """Each position attends to itself and those before it (`causal`), or to all."""
 
     def __init__(
-        self, hidden_size: int, num_heads: int, dropout: float = 0.0, causal: bool = True, bias: bool = True
+        self,
+        hidden_size: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        causal: bool = True,
+        bias: bool = True,
+        *,
+        head_size: int = 0,
+        scaled: bool = True,
     ) -> None:
+        """Args:
+        head_size: 0: hidden_size / num_heads.
+        scaled: whether products of queries and keys are divided by sqrt(K).
+        """
         super().__init__()
-        self.num_heads, self.head_size = num_heads, hidden_size // num_heads
+        self.num_heads, self.head_size = num_heads, head_size or hidden_size // num_heads
         self.dropout = dropout
         self.causal = causal
-        self.query_key_value = Linear(hidden_size, 3 * hidden_size, bias=bias)
-        self.output = Linear(hidden_size, hidden_size, bias=bias)
+        self.factor = 1.0 if scaled else self.head_size**0.5  # of queries: the products are divided all the same
+        inner = num_heads * self.head_size
+        self.query_key_value = Linear(hidden_size, 3 * inner, bias=bias)
+        self.output = Linear(inner, hidden_size, bias=bias)
 
     def forward(self, x: Tensor, cache: KeyValues | None = None, mask: Mask | None = None) -> Tensor:
         """(B, T, D) -> (B, T, D); see `heads`."""
@@ -73,7 +89,7 @@ class SelfAttention(nn.Module):
     def heads(
         self, x: Tensor, cache: KeyValues | None = None, mask: Mask | None = None, turn: Turn | None = None
     ) -> Tensor:
-        """(B, T, D) -> (B, T, D).
+        """(B, T, D) -> (B, T, H * K).
 
         Args:
             cache: keys and values of earlier positions; the keys and values of `x` are added.
@@ -91,7 +107,7 @@ class SelfAttention(nn.Module):
         query = qkv_3BHTK[0]
         if not earlier:  # the cache may have another type
             key, value = qkv_3BHTK[1], qkv_3BHTK[2]
-        return cached_attention(query, key, value, mask, dropout, causal).transpose(1, 2).reshape(x.shape)
+        return cached_attention(query, key, value, mask, dropout, causal).transpose(1, 2).flatten(2)
 
     def weighted(self, x: Tensor, mask: Tensor | None = None, turn: Turn | None = None) -> Weighted:
         """(B, T, D): the weights that `heads` applies without a cache or dropout."""
@@ -102,6 +118,8 @@ class SelfAttention(nn.Module):
     def _projected(self, x: Tensor, turn: Turn | None) -> Tensor:
         """(B, T, D) -> (B, T, 3, H, K): queries, keys and values."""
         qkv_BT3HK: Tensor = self.query_key_value(x).view(*x.shape[:2], 3, self.num_heads, self.head_size)
+        if self.factor != 1.0:
+            qkv_BT3HK = torch.cat([qkv_BT3HK[:, :, :1] * self.factor, qkv_BT3HK[:, :, 1:]], 2)
         return qkv_BT3HK if turn is None else torch.cat([turn(qkv_BT3HK[:, :, :2]), qkv_BT3HK[:, :, 2:]], 2)
 
     def related_heads(self, x: Tensor, mask: Tensor | None, relation: Relation) -> Tensor:
@@ -200,13 +218,25 @@ class SourceMemory:
 class CrossAttention(nn.Module):
     """Each position attends to all real positions of a source."""
 
-    def __init__(self, hidden_size: int, num_heads: int, dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        hidden_size: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        *,
+        head_size: int = 0,
+        scaled: bool = True,
+    ) -> None:
+        """See `SelfAttention`."""
         super().__init__()
-        self.num_heads, self.head_size = num_heads, hidden_size // num_heads
+        self.num_heads, self.head_size = num_heads, head_size or hidden_size // num_heads
         self.dropout = dropout
-        self.query = Linear(hidden_size, hidden_size)
-        self.key_value = Linear(hidden_size, 2 * hidden_size)
-        self.output = Linear(hidden_size, hidden_size)
+        self.factor = 1.0 if scaled else self.head_size**0.5
+        inner = num_heads * self.head_size
+        self.query = Linear(hidden_size, inner, bias=bias)
+        self.key_value = Linear(hidden_size, 2 * inner, bias=bias)
+        self.output = Linear(inner, hidden_size, bias=bias)
 
     def project(self, memory: Tensor, decoding: bool) -> Tensor:
         """Keys and values (B, S, 2, H, K) of a source (B, S, D).
@@ -226,15 +256,20 @@ class CrossAttention(nn.Module):
         return self.output(self.heads(x, layer, source))
 
     def heads(self, x: Tensor, layer: int, source: SourceMemory) -> Tensor:
-        """(B, T, D) -> (B, T, D); `layer` is the number of this layer in the decoder."""
-        query_BTHK: Tensor = self.query(x).view(*x.shape[:2], self.num_heads, self.head_size)
-        return cross_attention(query_BTHK, source.layers[layer], source.mask, self.dropout if self.training else 0.0)
+        """(B, T, D) -> (B, T, H * K); `layer` is the number of this layer in the decoder."""
+        return cross_attention(
+            self._queries(x), source.layers[layer], source.mask, self.dropout if self.training else 0.0
+        )
 
     def weighted(self, x: Tensor, layer: int, source: SourceMemory) -> Weighted:
         """(B, T, D): the weights that `heads` applies without dropout."""
-        query_BTHK: Tensor = self.query(x).view(*x.shape[:2], self.num_heads, self.head_size)
         key, value = source.layers[layer].permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, S, K)
-        return Weighted(weights(query_BTHK.transpose(1, 2).float(), key.float(), source.mask), value)
+        return Weighted(weights(self._queries(x).transpose(1, 2).float(), key.float(), source.mask), value)
+
+    def _queries(self, x: Tensor) -> Tensor:
+        """(B, T, D) -> (B, T, H, K)."""
+        query_BTHK: Tensor = self.query(x).view(*x.shape[:2], self.num_heads, self.head_size)
+        return query_BTHK if self.factor == 1.0 else query_BTHK * self.factor
 
 
 def weights(
@@ -244,12 +279,14 @@ def weights(
     added_BHTS: Tensor | None = None,
     cap: float = 0.0,
 ) -> Tensor:
-    """softmax(Q K^T / sqrt(K)) of each head: (B, H, T, S). `mask` (B, 1, 1 or T, S) or (T, S), True = attend.
-    `added_BHTS` is added before the softmax. `cap`: see `compute.kernels.capped_attention`.
+    """softmax(Q K^T / sqrt(K)) of each head: (B, H, T, S). `mask` (B, 1, 1 or T, S) or (T, S), True = attend, or numbers as
+    `added_BHTS`, which are added before the softmax. `cap`: see `compute.kernels.capped_attention`.
     """
     scores_BHTS: Tensor = capped(query_BHTK * query_BHTK.shape[-1] ** -0.5 @ key_BHSK.transpose(-1, -2), cap)
     if added_BHTS is not None:
         scores_BHTS = scores_BHTS + added_BHTS
+    if mask is not None and mask.is_floating_point():
+        return (scores_BHTS + mask).softmax(-1)
     if mask is not None:  # not with -inf: a row that may attend to nothing would be NaN
         scores_BHTS = scores_BHTS.masked_fill(~mask, torch.finfo(scores_BHTS.dtype).min)
     return scores_BHTS.softmax(-1)

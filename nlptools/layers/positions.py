@@ -5,6 +5,7 @@ A new scheme is a class and a row in `POSITIONS`. Shapes: B batch, T length, D h
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -36,6 +37,12 @@ class Positions:
         """(T, D), the vectors that `add_to` adds at the first `length` positions, or at all; None: it adds none."""
         return None
 
+    def rows(self, begin: int, end: int, like: Tensor) -> Tensor | None:
+        """(end - begin, D): the vectors of the positions from `begin` to `end`, in the type and on the device of `like`; None:
+        nothing is added to embeddings.
+        """
+        return None
+
 
 class LearnedPositions(nn.Embedding, Positions):
     """A learned vector for each position (Gehring et al. 2017, arXiv:1705.03122)."""
@@ -53,6 +60,10 @@ class LearnedPositions(nn.Embedding, Positions):
         """See `Positions`."""
         return self.weight[:length]
 
+    def rows(self, begin: int, end: int, like: Tensor) -> Tensor | None:
+        """See `Positions`."""
+        return self.weight[begin:end]
+
 
 class Sinusoids(Positions):
     """Sines and cosines (Vaswani et al. 2017, arXiv:1706.03762, section 3.5), in a table that grows on demand.
@@ -66,11 +77,15 @@ class Sinusoids(Positions):
         self.length, self.size = length, hidden_size
         self._table = torch.empty(0, hidden_size)
 
+    def table(self, length: int) -> Tensor:
+        """(length, D) float32: the first positions."""
+        return sinusoids(length, self.size)
+
     def rows(self, begin: int, end: int, like: Tensor) -> Tensor:
-        """(end - begin, D): the positions from `begin` to `end`, in the type and on the device of `like`."""
+        """See `Positions`."""
         if end > len(self._table) or self._table.dtype != like.dtype or self._table.device != like.device:
             length = max(256, 1 << (end - 1).bit_length())
-            self._table = sinusoids(length, self.size).to(like)
+            self._table = self.table(length).to(like)
         return self._table[begin:end]
 
     def add_to(self, x: Tensor, positions: Tensor) -> Tensor:
@@ -79,7 +94,20 @@ class Sinusoids(Positions):
 
     def first(self, length: int) -> Tensor | None:
         """See `Positions`; `length` has no limit here either."""
-        return sinusoids(length, self.size)
+        return self.table(length)
+
+
+class FairseqSinusoids(Sinusoids):
+    """Sines and cosines as in tensor2tensor and fairseq: the slowest turns 10000 times as slowly as the fastest, where in the
+    paper the one after it would.
+    """
+
+    def table(self, length: int) -> Tensor:
+        """See `Sinusoids`; computed in float32, as models were trained with it."""
+        half = self.size // 2
+        rates = torch.exp(torch.arange(half).float() * -(math.log(10000.0) / max(1, half - 1)))
+        angles = torch.arange(length).float()[:, None] * rates
+        return torch.cat([angles.sin(), angles.cos()], 1)
 
 
 class Rotary(Positions):

@@ -68,11 +68,36 @@ class DistanceBuckets(Relation):
 def distance_buckets(distances: Tensor, buckets: int, farthest: int) -> Tensor:
     """The bucket of each distance: one for each small distance, then of growing width; half of them for keys that follow."""
     half = buckets // 2
-    near = half // 2
-    size = distances.abs()
-    far = near + (torch.log(size.float() / near) / math.log(farthest / near) * (half - near)).long()
-    bucket = torch.where(size < near, size, far.clamp(max=half - 1))
-    return bucket + (distances > 0) * half
+    return _bucket(distances.abs(), half, farthest) + (distances > 0) * half
+
+
+def past_buckets(distances: Tensor, buckets: int, farthest: int) -> Tensor:
+    """As `distance_buckets`, all of them for keys that come before: distances from 0 down."""
+    return _bucket(-distances.clamp(max=0), buckets, farthest)
+
+
+def _bucket(size: Tensor, buckets: int, farthest: int) -> Tensor:
+    """The bucket of each size of a distance."""
+    near = buckets // 2
+    far = near + (torch.log(size.float() / near) / math.log(farthest / near) * (buckets - near)).long()
+    return torch.where(size < near, size, far.clamp(max=buckets - 1))
+
+
+def bucket_scores(table: nn.Embedding, distances: Tensor, farthest: int, mask: Tensor | None, causal: bool) -> Tensor:
+    """What is added to the products of queries and keys: (B or 1, H, T, S), -inf where a query does not attend.
+
+    Args:
+        table: (buckets, H): a learned number for each head and bucket.
+        distances: (B or 1, T, S) or (T, S): places of keys minus places of queries.
+        mask: (B or 1, 1, 1 or T, S), True = attend.
+        causal: queries attend to themselves and the keys before them.
+    """
+    bucket = (past_buckets if causal else distance_buckets)(distances, table.num_embeddings, farthest)
+    scores_BTSH: Tensor = table(bucket)
+    scores_BHTS = scores_BTSH.view(-1, *scores_BTSH.shape[-3:]).permute(0, 3, 1, 2)
+    if mask is None:
+        return scores_BHTS.contiguous()
+    return scores_BHTS.masked_fill(~mask, -torch.inf)
 
 
 class Disentangled(Relation):

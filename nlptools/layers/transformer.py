@@ -111,7 +111,7 @@ class Block(Direct, nn.Module):
             parallel: whether feed-forward reads the input of the block, not the sum with attention (Wang & Komatsuzaki 2021,
                 GPT-J). It needs `pre_norm`.
             norm, attention, feed_forward: names in `NORMS`, `ATTENTIONS` and `FEED_FORWARDS`.
-            attention_options: more arguments of the class of `attention`.
+            attention_options: more arguments of the class of `attention`, and of attention to a source.
         """
         super().__init__()
         new_norm = NORMS[norm]
@@ -123,7 +123,7 @@ class Block(Direct, nn.Module):
         self.attention = ATTENTIONS[attention](hidden_size, num_heads, attention_dropout, causal, **options)
         if cross:
             self.cross_attention_norm = new_norm(hidden_size, eps)
-            self.cross_attention = CrossAttention(hidden_size, num_heads, attention_dropout)
+            self.cross_attention = CrossAttention(hidden_size, num_heads, attention_dropout, **options)
         self.feed_forward_norm = new_norm(hidden_size, eps) if has_norms else nn.Identity()
         self.feed_forward_output_norm = new_norm(hidden_size, eps) if output_norm else None
         self.feed_forward = FEED_FORWARDS[feed_forward](

@@ -84,6 +84,7 @@ def _row(
 
 
 _DECODERS = "llama:FAMILY phi3:FAMILY olmo2:FAMILY smollm3:FAMILY gpt_neox:FAMILY"
+_ENCODER_DECODERS = "marian:FAMILY bart:FAMILY m2m_100:FAMILY t5:FAMILY"
 _BERTS = "bert:FAMILY roberta:FAMILY distilbert:FAMILY mpnet:FAMILY albert:FAMILY"
 
 ARCHITECTURES = {
@@ -119,7 +120,7 @@ ARCHITECTURES = {
             ENCODER_DECODER,
             "translation.transformer",
             "Transformer",
-            "marian",
+            _ENCODER_DECODERS,
             options="seq2seq:Seq2SeqTransformer",
         ),
         _row(

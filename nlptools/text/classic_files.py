@@ -1,4 +1,4 @@
-"""Tokenizers of encoders in classic files, without tokenizer.json: what their classes in transformers do besides the file.
+"""Tokenizers in classic files, without tokenizer.json: what their classes in transformers do besides the file.
 
 `tokenizer_class` in tokenizer_config.json, or `model_type` in config.json, names the class. Others read the file alone.
 """
@@ -9,13 +9,14 @@ from pathlib import Path
 
 from nlptools.errors import BundleError, display
 from nlptools.json_types import JsonObject
-from nlptools.text import sentencepiece_file
+from nlptools.text import classic_pieces, m2m_100, sentencepiece_file
 from nlptools.text.huggingface import HuggingFace, read_bytes, read_config, read_object
+from nlptools.text.marian import Marian
 from nlptools.text.packages import FastTokenizer, tokenizers_package
 
-_SPACE = "\u2581"  # stands for a space in pieces
-_PAIRED = ("roberta", "mpnet")  # two tokens </s> between texts, and a mask that takes the space before it along
-_CHANGED = ("albert", "camembert", "barthez", "mbart", "mbart50", "nllb", "deberta-v2", "debertav2", "xlnet", "fnet")
+_PAIRED = ("roberta", "bart", "mpnet")  # two tokens </s> between texts, and a mask that takes the space before it along
+_CHANGED = ("albert", "camembert", "barthez", "nllb", "deberta-v2", "debertav2", "xlnet", "fnet", "bigbird", "reformer")
+_M2M = ("m2m100", "m2m_100")
 _CONVERT = (
     """python -c "from transformers import AutoTokenizer as A; A.from_pretrained('.').save_pretrained('.')" writes it,"""
     " in that directory"
@@ -25,7 +26,7 @@ _CONVERT = (
 def family(directory: Path) -> str:
     """The family whose tokenizer a directory has, such as roberta; "": not known. Raises BundleError for damaged files."""
     named = str(read_config(directory).get("tokenizer_class") or "")
-    if named and not named.startswith("PreTrained"):
+    if named and not named.startswith(("PreTrained", "TokenizersBackend")):
         return named.removesuffix("Fast").removesuffix("Tokenizer").lower().replace("xlmroberta", "xlm-roberta")
     path = directory / "config.json"
     config: JsonObject = read_object(path) if path.is_file() else {}
@@ -46,7 +47,7 @@ def completed(tokenizer: FastTokenizer, directory: Path) -> FastTokenizer:
     return tokenizer
 
 
-def of_sentencepiece(path: Path, lowercase: bool) -> HuggingFace | None:
+def of_sentencepiece(path: Path, lowercase: bool) -> HuggingFace | Marian | None:
     """The tokenizer of a family that changes the ids of a SentencePiece file, or the text; None: the file is all of it.
 
     Raises BundleError for a family that is not supported without tokenizer.json.
@@ -56,24 +57,10 @@ def of_sentencepiece(path: Path, lowercase: bool) -> HuggingFace | None:
         raise BundleError(
             f"{display(str(path))}: the tokenizer of a {name} needs tokenizer.json, which is not there", hint=_CONVERT
         )
-    if name != "xlm-roberta":
+    if name in _M2M:
+        return m2m_100.load(path, lowercase)
+    if name not in classic_pieces.BUILT:
         return None
-    model = read_bytes(path, sentencepiece_file.MAX_FILE_BYTES)
+    model, config = read_bytes(path, sentencepiece_file.MAX_FILE_BYTES), read_config(path.parent)
     pieces, settings = sentencepiece_file.check(model, str(path)), sentencepiece_file.settings(model)
-    # fairseq put four tokens of its own before the pieces after the first three, and a mask at the end
-    own = [(token, 0.0) for token in ("<s>", "<pad>", "</s>", "<unk>")]
-    rows = [*own, *list(zip(pieces.texts, pieces.scores, strict=True))[3:], ("<mask>", 0.0)]
-    package = tokenizers_package()
-    out: FastTokenizer = package.Tokenizer(package.models.Unigram(rows, unk_id=3, byte_fallback=False))
-    if settings.characters:
-        out.normalizer = package.normalizers.Precompiled(settings.characters)
-    marks = package.pre_tokenizers.Metaspace(replacement=_SPACE, prepend_scheme="always")
-    out.pre_tokenizer = package.pre_tokenizers.Sequence([package.pre_tokenizers.WhitespaceSplit(), marks])
-    out.decoder = package.decoders.Metaspace(replacement=_SPACE, prepend_scheme="always")
-    out.add_special_tokens([*(token for token, _ in own), package.AddedToken("<mask>", lstrip=True)])
-    out.post_processor = package.processors.TemplateProcessing(
-        single=["<s>", "$A", "</s>"],
-        pair=["<s>", "$A", "</s>", "</s>", "$B", "</s>"],
-        special_tokens=[("<s>", 0), ("</s>", 2)],
-    )
-    return HuggingFace(out, str(path), read_config(path.parent), lowercase)
+    return HuggingFace(classic_pieces.build(name, pieces, settings, config), str(path), config, lowercase)

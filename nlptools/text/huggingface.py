@@ -93,10 +93,11 @@ class HuggingFace:
         """The ids of each of many lines. The package keeps the number of threads of its first use."""
         return [encoding.ids for encoding in self._encode(lines, fast=True)]
 
-    def first_token(self) -> int | None:
-        """The special token that the template in tokenizer.json puts before a text; None: there is none."""
-        encoding = guarded(1, lambda: self._tokenizer.encode("a", add_special_tokens=True), self._path)
-        return encoding.ids[0] if encoding.special_tokens_mask[:1] == [1] else None
+    def around(self) -> tuple[list[int], list[int]]:
+        """The special tokens that the template in tokenizer.json puts before a text, and after it."""
+        row = guarded(1, lambda: self._tokenizer.encode("a", add_special_tokens=True), self._path)
+        own = [place for place, text in enumerate(row.sequence_ids) if text == 0] or [0]
+        return row.ids[: own[0]], row.ids[own[-1] + 1 :]
 
     def around_pair(self) -> Boundaries | None:
         """The tokens that the template in tokenizer.json puts around one text and two; None: it has none for them."""
@@ -105,11 +106,8 @@ class HuggingFace:
         if 0 not in places or 1 not in places:
             return None
         second, end = places.index(1), len(places) - places[::-1].index(1)
-        first, between = (
-            ids[: places.index(0)],
-            [id for id, at in zip(ids[:second], places, strict=False) if at is None],
-        )
-        between, last = between[len(first) :], ids[end:]
+        first, last = ids[: places.index(0)], ids[end:]
+        between = [id for id, at in zip(ids[:second], places, strict=False) if at is None][len(first) :]
         if len(first) != 1 or not between or len(last) != 1:
             return None
         return Boundaries(first[0], tuple(between), last[0], second=encoding.type_ids[second])

@@ -28,7 +28,7 @@ def first_token(tokenizer: Tokenizer, directory: Path) -> int | None:
     LLaMA has neither, and a first token. Raises BundleError for a damaged tokenizer_config.json.
     """
     config = read_config(directory)
-    template = tokenizer.first_token() if isinstance(tokenizer, HuggingFace) else None
+    template = next(iter(tokenizer.around()[0]), None) if isinstance(tokenizer, HuggingFace) else None
     bos = None if tokenizer.vocab is None else tokenizer.vocab.bos
     if template is None and str(config.get("tokenizer_class", "")).startswith("Llama"):
         template = None if isinstance(tokenizer, HuggingFace) else bos

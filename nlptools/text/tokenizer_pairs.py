@@ -9,10 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from nlptools.errors import BundleError, display
-from nlptools.text import marian
+from nlptools.files import atomic
+from nlptools.json_types import JsonObject
+from nlptools.text import classic_files, classic_pieces, huggingface, marian
 from nlptools.text.boundaries import Boundaries
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.marian import PAD, Marian, with_pad
+from nlptools.text.pair_format import PairFormat
 from nlptools.text.pieces import SentencePiece
 from nlptools.text.tokenizer import Tokenizer, load
 from nlptools.text.vocab import Vocab
@@ -137,16 +140,33 @@ def load_pair(directory: str | Path, lowercase: bool = False) -> tuple[Tokenizer
     return (source, _load(path / FOLDER, lowercase)[0]) if (path / FOLDER).is_dir() else (source, target)
 
 
-def save_pair(directory: str | Path, source: Tokenizer, target: Tokenizer | None = None) -> list[str]:
+def save_pair(
+    directory: str | Path,
+    source: Tokenizer,
+    target: Tokenizer | None = None,
+    form: PairFormat | None = None,
+    languages: tuple[str | None, str | None] = (None, None),
+) -> list[str]:
     """Write both tokenizers, after `pair`, into `directory`; returns the names of the files, relative to it.
+
+    Args:
+        form: the tokens around texts, unless they are the end of a sentence alone: the files of the tokenizer then stay as they
+            were, but for the `languages` of the sources and the targets.
 
     Raises:
         BundleError: see `pair`.
         StreamError: disk full or another write error.
     """
     path = Path(directory)
+    if form is not None and not form.is_plain:
+        return _save_as_read(path, source, form.settings(*languages))
     source, target = pair(source, target)
-    if isinstance(source, Marian) and isinstance(target, Marian) and source.lowercase == target.lowercase:
+    if (
+        source is not target
+        and isinstance(source, Marian)
+        and isinstance(target, Marian)
+        and source.lowercase == target.lowercase
+    ):
         return marian.write_directory(path, source, target)
     ends = [None if vocab is None else vocab.eos if vocab.eos is not None else vocab.sep for vocab in
             (source.vocab, target.vocab)]  # fmt: skip
@@ -157,12 +177,22 @@ def save_pair(directory: str | Path, source: Tokenizer, target: Tokenizer | None
     return names
 
 
+def _save_as_read(path: Path, tokenizer: Tokenizer, settings: JsonObject) -> list[str]:
+    """Write the tokenizer of both sides as its files were, with these settings in tokenizer_config.json."""
+    names = tokenizer.save(path)
+    if settings:
+        config = {**huggingface.read_config(path), **settings}
+        atomic.write_whole(path / huggingface.CONFIG, huggingface.json_bytes(config))
+    return names
+
+
 def _load(path: Path, lowercase: bool) -> tuple[Tokenizer, Tokenizer]:
     """The tokenizers in one folder."""
     if (path / marian.SOURCE).is_file():
         return marian.read_directory(path, lowercase)
-    if (path / "spiece.model").is_file() and not (path / "tokenizer.json").is_file():
-        raise BundleError(  # Pegasus adds 103 to its ids; T5 and others have their own rules
+    built = classic_files.family(path) in classic_pieces.BUILT
+    if (path / "spiece.model").is_file() and not (path / "tokenizer.json").is_file() and not built:
+        raise BundleError(  # families have their own rules
             f"{display(str(path))}: spiece.model: this kind of model does not use the ids of its SentencePiece model",
             hint="save the tokenizer as tokenizer.json",
         )

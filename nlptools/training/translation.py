@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from nlptools.corpora import sentence_pairs as pairs
 from nlptools.corpora.parallel import ParallelCorpus, ParallelCounts
 from nlptools.corpora.segmentations import Sampling
 from nlptools.errors import BundleError, UsageError
-from nlptools.files import streams
+from nlptools.files import artifacts, hub_cache, streams
 from nlptools.inference.generation import decoding, forced
 from nlptools.inference.perplexity import perplexity
 from nlptools.metrics.criterion import LOSS, Criterion
@@ -30,7 +30,8 @@ from nlptools.metrics.translation.bleu import Bleu
 from nlptools.models import registry
 from nlptools.models.contract import EncoderDecoder
 from nlptools.models.translation.vocabularies import Vocabularies
-from nlptools.text import tokenizer_pairs
+from nlptools.text import pair_format, tokenizer_pairs
+from nlptools.text.pair_format import PairFormat, PairMarks
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.training import advice, initial
 from nlptools.training.engine.job import Trained, run_job
@@ -65,7 +66,9 @@ def train_seq2seq(
     inputs = streams.check_inputs(_train_names(inputs, settings), run.held_out)
     source, target = _tokenizers(settings)
     config = _config(settings, source, target)
-    task = _EncoderDecoder(settings, run, compute.seed, inputs, source, target, config, encoding_errors)
+    form = _format(settings, source, config)
+    form.marks(settings.source_lang, settings.target_lang)  # raises for a language that the model does not know
+    task = _EncoderDecoder(settings, run, compute.seed, inputs, source, target, config, form, encoding_errors)
     return run_job(task, run, compute, invocation)
 
 
@@ -80,6 +83,7 @@ class _EncoderDecoder(SpooledTask[ParallelCorpus]):
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
     config: Vocabularies  # the sizes of the model
+    format: PairFormat
     encoding_errors: str
     unit: str = "target tokens"
 
@@ -117,8 +121,13 @@ class _EncoderDecoder(SpooledTask[ParallelCorpus]):
 
     def longest(self, option: int) -> int:
         """Maximum tokens of a side: the option, and the limit of a model with learned positions; 0: no limit."""
-        most = self.config.max_positions
-        return option if most is None else min(option or most, most - 1)
+        most, marks = self.config.max_positions, self.marks
+        return option if most is None else min(option or most, most - max(marks.of_source, len(marks.read)))
+
+    @property
+    def marks(self) -> PairMarks:
+        """The tokens around sources and targets."""
+        return self.format.marks(self.options.source_lang, self.options.target_lang)
 
     def reopen(self, path: Path) -> ParallelCorpus:
         return parallel.open_spooled(path)
@@ -153,8 +162,7 @@ class _EncoderDecoder(SpooledTask[ParallelCorpus]):
             batch_size=most,
             seed=self.seed,
             pad=self.config.pad,
-            eos=self.config.eos,
-            start=self.config.pad,
+            marks=self.marks,
             share=share,
         )
 
@@ -175,6 +183,8 @@ class _EncoderDecoder(SpooledTask[ParallelCorpus]):
             self.source_tokenizer,
             self.target_tokenizer,
             training=record,
+            form=self.format,
+            languages=(self.options.source_lang, self.options.target_lang),
         )
 
     def advice(self, name: str) -> str:
@@ -191,7 +201,6 @@ class _HeldOut:
         self.task, self.backend = task, backend
         mine = range(backend.rank, len(valid), backend.world_size)
         self.pairs = [(_row(valid.source, i), _row(valid.target, i)) for i in mine]
-        self.eos = task.config.eos
         if task.run.measures_bleu:
             # BLEU compares texts: empty targets count, and so do characters that the tokenizer lacks
             blocks = pairs.read_pairs([str(valid.path.parent / _TEXTS)], "replace")
@@ -206,7 +215,7 @@ class _HeldOut:
         """Loss (nats per target token, no smoothing), perplexity and BLEU."""
         single = self.backend.world_size == 1
         stop_here = stop if single else None
-        scores = forced.pair_scores(model, self.pairs, self.backend, eos=self.eos, stop=stop_here)
+        scores = forced.pair_scores(model, self.pairs, self.backend, marks=self.task.marks, stop=stop_here)
         if scores is None:
             return None
         total, count = self.backend.sum(
@@ -224,9 +233,10 @@ class _HeldOut:
         sources = [source for source in self.sources if source]
         vocab = self.task.target_tokenizer.vocab
         assert vocab is not None
-        never = vocab.never_generated(self.eos, model.output.vocab_size)
+        never = vocab.never_generated(self.task.config.eos, model.output.vocab_size)
+        greedy = Generate(beam=0, temperature=0)
         continuations = decoding.translate(
-            model, sources, Generate(beam=0, temperature=0), self.backend, eos=self.eos, forbidden=never, stop=stop
+            model, sources, greedy, self.backend, marks=self.task.marks, forbidden=never, stop=stop
         )
         if continuations is None:
             return None
@@ -253,12 +263,28 @@ def _train_names(inputs: Sequence[str], options: TrainSeq2Seq) -> Sequence[str]:
 
 def _tokenizers(settings: TrainSeq2Seq) -> tuple[Tokenizer, Tokenizer]:
     """The tokenizers of both sides. Raises UsageError, BundleError if one has no vocabulary or no end token."""
-    if settings.target_tokenizer is None and settings.tokenizer == settings.init:
-        return tokenizer_pairs.load_pair(settings.init)
+    if _has_own_tokenizer(settings):
+        assert settings.init is not None
+        return tokenizer_pairs.load_pair(hub_cache.locate(settings.init))
     source = target = initial.load_tokenizer("--tokenizer", settings.tokenizer, settings.vocab)
     if settings.target_tokenizer is not None:
         target = initial.load_tokenizer("--target-tokenizer", settings.target_tokenizer)
     return tokenizer_pairs.pair(source, target)
+
+
+def _has_own_tokenizer(settings: TrainSeq2Seq) -> bool:
+    """Whether a model that training starts from keeps its tokenizer."""
+    return settings.target_tokenizer is None and settings.tokenizer == settings.init
+
+
+def _format(settings: TrainSeq2Seq, source: Tokenizer, config: Vocabularies) -> PairFormat:
+    """The tokens around sources and targets."""
+    if settings.init is None or not _has_own_tokenizer(settings):
+        form = pair_format.plain(config.start_token, config.eos)
+        return replace(form, path=settings.tokenizer)
+    directory = hub_cache.locate(settings.init)
+    data = artifacts.read_json(directory / "config.json")
+    return pair_format.read(directory, data, source, config.start_token, config.eos)
 
 
 def _config(settings: TrainSeq2Seq, source: Tokenizer, target: Tokenizer) -> Any:
@@ -269,6 +295,8 @@ def _config(settings: TrainSeq2Seq, source: Tokenizer, target: Tokenizer) -> Any
     if settings.init is None:
         return registry.config_class(arch).from_options(settings, **tokens)
     config = initial.given_config(settings.init, arch, settings)
+    if _has_own_tokenizer(settings):  # which may have fewer tokens than the model
+        return config
     if any(vars(config)[name] != value for name, value in tokens.items()):
         raise BundleError(f"{settings.init}: its vocabulary differs from the vocabulary of the tokenizer")
     return config

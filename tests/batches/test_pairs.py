@@ -18,10 +18,11 @@ from nlptools.corpora.parallel import ParallelCorpus, spool
 from nlptools.corpora.sentence_pairs import read_parallel
 from nlptools.errors import UsageError
 from nlptools.text import tokenizer as tokenizers
+from nlptools.text.pair_format import PairMarks
 from tests.real_data import published
 
 PAD, EOS, START = 0, 1, 2
-MARKS = {"pad": PAD, "eos": EOS, "start": START}
+MARKS = {"pad": PAD, "marks": PairMarks(START, EOS)}
 
 
 def corpus(lengths: list[tuple[int, int]]) -> ParallelCorpus:
@@ -78,7 +79,7 @@ def test_a_batch_by_hand() -> None:
 
 
 def test_an_input_is_the_target_before_it() -> None:
-    for batch in epoch_of(PairBatches(some(50), batch_tokens=60, seed=1, pad=7, eos=1, start=7)):
+    for batch in epoch_of(PairBatches(some(50), batch_tokens=60, seed=1, pad=7, marks=PairMarks(7, 1))):
         real = batch.targets != NO_TARGET
         assert (batch.inputs[:, 0] == 7).all()
         assert (batch.inputs[:, 1:][real[:, 1:]] == batch.targets[:, :-1][real[:, 1:]]).all()
@@ -220,7 +221,7 @@ def test_real_pairs_come_out_as_they_went_in(tmp_path: Path) -> None:
         expected.update(zip(block.sources, block.targets))
     eos, pad = 300, 301
     found: Counter[tuple[str, str]] = Counter()
-    for batch in epoch_of(PairBatches(data, batch_tokens=20_000, seed=1, pad=pad, eos=eos, start=pad)):
+    for batch in epoch_of(PairBatches(data, batch_tokens=20_000, seed=1, pad=pad, marks=PairMarks(pad, eos))):
         for source, target in zip(batch.source, batch.targets):
             found[tuple(characters.decode(row[(row >= 0) & (row < eos)].tolist()) for row in (source, target))] += 1
     assert found == expected

@@ -21,10 +21,11 @@ from nlptools.errors import UsageError
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.learning import train_sentencepiece
 from nlptools.text.packages import sentencepiece_package
+from nlptools.text.pair_format import PairMarks
 from nlptools.text.pieces import SentencePiece
 from tests.real_data import published
 
-MARKS = {"pad": 0, "eos": 2, "start": 1}
+MARKS = {"pad": 0, "marks": PairMarks(1, 2)}
 
 
 def generated(sentences: int = 300) -> list[str]:

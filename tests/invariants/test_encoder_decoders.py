@@ -12,7 +12,7 @@ import torch
 from head_law import assert_head_agrees
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_encoder_decoders import BACKEND, EOS, FORMS, PAD, VOCABULARY, some_sources, source_batch, tiny
+from tiny_encoder_decoders import BACKEND, EOS, FORMS, PAD, VOCABULARY, marks_of, some_sources, source_batch, tiny
 from torch import Tensor
 
 from nlptools.configs.generation import Generate
@@ -251,7 +251,9 @@ def test_attention_sums_to_one_over_what_is_real(form: str) -> None:
 def test_alignments_are_the_places_attended_to_most(form: str) -> None:
     model = tiny(form)
     pairs = [(source, targets(1, 6, seed).tolist()[0][1:]) for seed, source in enumerate(SOURCES)]
-    for (source, said), found in zip(pairs, alignments(model, pairs, BACKEND, eos=EOS, batch_tokens=8), strict=True):
+    for (source, said), found in zip(
+        pairs, alignments(model, pairs, BACKEND, marks=marks_of(model), batch_tokens=8), strict=True
+    ):
         state = model.encode(source_batch([source])[0])
         state.keeps_attention = True
         _, state = model(torch.tensor([[PAD, *said]]), state)
@@ -272,7 +274,7 @@ def test_scores_of_pairs_depend_on_no_batch_mates(form: str) -> None:
         for source, n in zip(some_sources(4, 0, 9, 2, 2), (3, 5, 0, 11, 1), strict=True)
     ]
     for tokens in (1, 20, 4000):
-        scores = pair_scores(model, pairs, BACKEND, eos=EOS, batch_tokens=tokens)
+        scores = pair_scores(model, pairs, BACKEND, marks=marks_of(model), batch_tokens=tokens)
         assert scores is not None
         for (source, said), found in zip(pairs, scores, strict=True):
             out = logits(model, torch.tensor([[PAD, *said]]), model.encode(source_batch([source])[0]))[0].log_softmax(
@@ -280,7 +282,7 @@ def test_scores_of_pairs_depend_on_no_batch_mates(form: str) -> None:
             )
             expected = out[range(len(said) + 1), [*said, EOS]]
             assert found.dtype == np.float32 and np.allclose(found, expected.numpy(), atol=1e-4)
-    assert pair_scores(model, pairs, BACKEND, eos=EOS, stop=lambda: True) is None
+    assert pair_scores(model, pairs, BACKEND, marks=marks_of(model), stop=lambda: True) is None
 
 
 @forms
@@ -296,7 +298,7 @@ def test_ten_pairs_learned_by_heart_are_said(form: str) -> None:
         learn(model, optimizer, source_batch(sources), read, said, 0.02 * min(1, step / 10, 2 - step / 55))
     model.eval()
     for way in (Generate(temperature=0), Generate(beam=3)):
-        found = translate(model, sources, way, BACKEND, eos=EOS)
+        found = translate(model, sources, way, BACKEND, marks=marks_of(model))
         assert found is not None
         assert [c[0].ids for c in found] == wanted
         assert {c[0].finish for c in found} == {"eos"}
@@ -306,7 +308,7 @@ def test_ten_pairs_learned_by_heart_are_said(form: str) -> None:
 @torch.inference_mode()
 def test_an_opening_is_the_first_step(form: str) -> None:
     model = tiny(form)
-    opening = read_sources(model, SOURCES, Generate(), BACKEND, eos=EOS)
+    opening = read_sources(model, SOURCES, Generate(), BACKEND, marks=marks_of(model))
     expected = logits(model, targets(3, 1), model.encode(*source_batch(SOURCES)))[:, 0]
     assert torch.allclose(opening.logits, expected, atol=1e-5)
     assert opening.limits == [56, 53, 50] and opening.prompts == [[], [], []]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_encoder_decoders import BACKEND
+from tiny_encoder_decoders import BACKEND, marks_of
 from tiny_models import tiny as tiny_language_model
 
 from nlptools import bundle
@@ -113,7 +113,7 @@ def test_outputs_and_scores_of_a_beam(both: tuple[Any, Any], changes: dict[str, 
     model, theirs = both
     settings = Generate(**{"beam": 4, "nbest": best, "max_new_tokens": LONGEST, **changes})
     eos = model.config.eos
-    found = translate(model, sources(model), settings, BACKEND, eos=eos)
+    found = translate(model, sources(model), settings, BACKEND, marks=marks_of(model))
     assert found is not None
     equal = 0
     rows = [[*source, eos] for source in sources(model)]
@@ -147,7 +147,7 @@ def test_outputs_and_scores_of_a_beam(both: tuple[Any, Any], changes: dict[str, 
 def test_greedy_search(both: tuple[Any, Any]) -> None:
     model, theirs = both
     found = translate(
-        model, sources(model), Generate(temperature=0, max_new_tokens=LONGEST), BACKEND, eos=model.config.eos
+        model, sources(model), Generate(temperature=0, max_new_tokens=LONGEST), BACKEND, marks=marks_of(model)
     )
     assert found is not None
     for source, (output,) in zip(sources(model), found, strict=True):

@@ -35,10 +35,11 @@ _LARGEST_SCORE = 60.0  # exp of this, summed over a sequence and multiplied, is 
 def self_attention(qkv_BT3HK: Tensor, mask: Tensor | None = None, dropout: float = 0.0, causal: bool = False) -> Tensor:
     """Queries, keys and values -> (B, T, D), the heads side by side, with `dropout` on the attention weights.
 
-    `mask` (B, 1, 1 or T, T): True = attend. `causal`, without a mask: each position attends to itself and those before.
+    `mask` (B, 1, 1 or T, T): True = attend; or numbers, as in `attention`. `causal`, without a mask: each position attends to
+    itself and those before.
     """
     B, T, _, H, K = qkv_BT3HK.shape
-    if _keeps_weights(qkv_BT3HK, dropout, T, T):
+    if (mask is None or mask.dtype == torch.bool) and _keeps_weights(qkv_BT3HK, dropout, T, T):
         out: Tensor = _SelfAttention.apply(qkv_BT3HK, mask, dropout, causal)  # type: ignore[no-untyped-call]
         return out
     query, key, value = qkv_BT3HK.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, T, K)
@@ -89,7 +90,8 @@ def attention(
 ) -> Tensor:
     """-> (B, H, T, K), in the type of the queries; keys and values may have another one, and fewer heads (G).
 
-    `mask` (B or 1, 1, 1 or T, S): True = attend. `cap`: see `capped_attention`; 0: none.
+    `mask` (B or 1, 1, 1 or T, S): True = attend; or numbers (B or 1, H, T, S) to add to the scaled products. `cap`: see
+    `capped_attention`; 0: none, and needed with numbers.
     """
     query, key, value = query_BHTK, key_BGSK, value_BGSK
     B, H, T, K = query.shape
@@ -109,6 +111,8 @@ def attention(
         return _few_queries(query.float(), key, value, mask).to(query.dtype)
     if key.dtype != query.dtype:
         key, value = key.to(query.dtype), value.to(query.dtype)
+    if mask is not None and mask.dtype != torch.bool:
+        mask = mask.to(query.dtype)
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=causal)
 
 
@@ -120,7 +124,7 @@ def _few_queries(query_BHTK: Tensor, key_BHSK: Tensor, value_BHSK: Tensor, mask:
         return _few_queries(query, key, value, mask)[:1]
     scores_BHTS = torch.matmul(query_BHTK * K**-0.5, key_BHSK.transpose(-1, -2))
     if mask is not None:
-        scores_BHTS += _bias(mask, torch.float32)[:, None]
+        scores_BHTS += _bias(mask, torch.float32)[:, None] if mask.dtype == torch.bool else mask
     return torch.matmul(scores_BHTS.softmax(-1), value_BHSK)
 
 

@@ -149,7 +149,7 @@ class BeamSearch:
         return score
 
     def _norm(self, length: int) -> float:
-        return float(length**self.settings.length_penalty)
+        return float((length + self.opening.given) ** self.settings.length_penalty)
 
     def _is_over(self, i: int, length: int) -> bool:
         if length >= self.limits[i] or not np.isfinite(self.totals[i, 0]):

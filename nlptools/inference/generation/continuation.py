@@ -15,6 +15,7 @@ from torch import Tensor
 from nlptools.compute.backend import Backend
 from nlptools.configs.generation import Generate
 from nlptools.models.contract import Decoder, EncoderDecoder, LanguageModel
+from nlptools.text.pair_format import PairMarks
 
 _ROOM = 16  # initial capacity of decoder states in target tokens; it grows on demand
 
@@ -44,6 +45,7 @@ class Opening:
     prompts: list[list[int]]  # tokens before the first new one, for penalties; empty for encoder-decoders
     limits: list[int]  # most new tokens of each input
     window: SlidingWindow | None = None  # of a language model with a limited context
+    given: int = 0  # tokens of an output that the model has read, which count for the score of its length
     prefixes: list[list[int]] | None = None  # the tokens that each continuation has to begin with
     sources: Tensor | None = None  # (B, S) True = real: the source positions, where there are any
 
@@ -151,23 +153,23 @@ def read_sources(
     settings: Generate,
     backend: Backend,
     *,
-    eos: int,
+    marks: PairMarks,
     prefixes: list[list[int]] | None = None,
     keeps_attention: bool = False,
 ) -> Opening:
-    """An encoder-decoder's state after its start token, for sources with the end token added."""
-    ids, mask = padded([[*source, eos] for source in sources], model.start_token)
+    """An encoder-decoder's state after its start token, and the tokens that all outputs begin with."""
+    ids, mask = padded([marks.source(list(source)) for source in sources], model.start_token)
     room = settings.max_new_tokens
     limits = [max(len(source) + 50, settings.min_new_tokens) if room is None else room for source in sources]
     if model.max_context is not None:
-        limits = [min(limit, model.max_context) for limit in limits]
+        limits = [min(limit, model.max_context - len(marks.given)) for limit in limits]
     real = backend.put(mask)
     state = model.encode(backend.put(ids), None if mask.all() else real, capacity=min(max(limits), _ROOM))
     state.keeps_attention = keeps_attention
-    start = backend.put(np.full((len(ids), 1), model.start_token))
+    start = backend.put(np.tile(marks.read, (len(ids), 1)))
     hidden, state = model(start, state)
     prompts: list[list[int]] = [[] for _ in sources]
-    return Opening(next_logits(model, hidden), state, prompts, limits, None, prefixes, real)
+    return Opening(next_logits(model, hidden), state, prompts, limits, None, len(marks.given), prefixes, real)
 
 
 def padded(rows: Sequence[Sequence[int]], fill: int) -> tuple[np.ndarray, np.ndarray]:

@@ -27,6 +27,7 @@ from nlptools.inference.generation.continuation import (
 from nlptools.inference.generation.contrastive import ContrastiveSearch
 from nlptools.inference.generation.samples import Samples
 from nlptools.models.contract import EncoderDecoder, LanguageModel
+from nlptools.text.pair_format import PairMarks
 
 # Default limits of sources that are decoded together: rows of hypotheses or samples, source tokens, and the minimum number
 # of sources. With fewer rows the matrix products are small, with more they do not fit the processor's cache.
@@ -82,7 +83,7 @@ def translate(
     settings: Generate,
     backend: Backend,
     *,
-    eos: int,
+    marks: PairMarks,
     seed: int = 1,
     first: int = 0,
     seeds: Sequence[tuple[int, ...]] | None = None,
@@ -93,7 +94,7 @@ def translate(
 ) -> list[list[Continuation]] | None:
     """`settings.count` outputs of an encoder-decoder for each source, in the order of the sources.
 
-    Sources (without end token) of like length are decoded together. They are numbered from `first` for seeding, or have `seeds`.
+    Sources (without `marks`) of like length are decoded together. They are numbered from `first` for seeding, or have `seeds`.
     `prefixes`: the tokens that each output has to begin with. Returns None when `stop()` turned true.
     """
     continuations: list[list[Continuation]] = [[] for _ in sources]
@@ -106,17 +107,17 @@ def translate(
             [sources[i] for i in group],
             settings,
             backend,
-            eos=eos,
+            marks=marks,
             prefixes=None if prefixes is None else [list(prefixes[i]) for i in group],
             keeps_attention=coverage_penalty != 0.0,
         )
-        rules = bans(settings, eos, forbidden, opening.prefixes)
+        rules = bans(settings, marks.eos, forbidden, opening.prefixes)
         if settings.beam:
-            done = BeamSearch(model, opening, settings, backend, eos, rules, coverage_penalty).run()
+            done = BeamSearch(model, opening, settings, backend, marks.eos, rules, coverage_penalty).run()
         else:
             draws = _draws(settings, [seeds[i] for i in group])
             empty: list[list[int]] = [[] for _ in group]
-            rows = Samples(model, empty, opening.limits, settings, backend, eos=eos, draws=draws, rules=rules)
+            rows = Samples(model, empty, opening.limits, settings, backend, eos=marks.eos, draws=draws, rules=rules)
             done = _best(rows.run_opened(opening), settings)
         for i, outputs in zip(group, done, strict=True):
             continuations[i] = outputs

@@ -43,7 +43,10 @@ _OFF = {
     "max_length": 20,  # the default of transformers
 }
 # what says nothing about the text: tokens that are read elsewhere, speed, the form of an answer
-_ELSEWHERE = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "forced_eos_token_id")
+_ELSEWHERE = (
+    *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "forced_eos_token_id"),
+    "forced_bos_token_id",
+)
 _FORM = ("_", "output_", "return_", "use_", "cache_", "assistant_", "num_assistant_", "prompt_lookup_", "compile_")
 _IGNORED = (*_ELSEWHERE, "transformers_version", "low_memory", "disable_compile", "is_assistant", "token_healing")
 

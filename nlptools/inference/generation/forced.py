@@ -15,6 +15,7 @@ from nlptools.batches.packing import by_length
 from nlptools.compute.backend import Backend
 from nlptools.inference.generation.continuation import padded
 from nlptools.models.contract import EncoderDecoder
+from nlptools.text.pair_format import PairMarks
 
 ROWS = 512  # positions per block of logits
 
@@ -28,11 +29,12 @@ def pair_scores(
     pairs: Sequence[Pair],
     backend: Backend,
     *,
-    eos: int,
+    marks: PairMarks,
     batch_tokens: int = 4096,
     stop: Callable[[], bool] | None = None,
 ) -> list[np.ndarray] | None:
-    """The log-probability (nats, float32) of each target token and of the end token, given the source: (T + 1,) each.
+    """The log-probability (nats, float32) of each target token and of the end token, given the source and the tokens that every
+    target begins with: (T + 1,) each.
 
     Returns None if `stop()` became true.
     """
@@ -40,7 +42,7 @@ def pair_scores(
     for group in _groups(pairs, batch_tokens):
         if stop is not None and stop():
             return None
-        hidden, _, targets = _forced(model, [pairs[i] for i in group], backend, eos, False)
+        hidden, _, targets = _forced(model, [pairs[i] for i in group], backend, marks, False)
         lengths = [len(pairs[i][1]) + 1 for i in group]
         real = torch.cat([row[:length] for row, length in zip(hidden, lengths, strict=True)])
         flat = backend.put(np.concatenate([row[:length] for row, length in zip(targets, lengths, strict=True)]))
@@ -54,32 +56,34 @@ def pair_scores(
 
 @torch.inference_mode()
 def alignments(
-    model: EncoderDecoder, pairs: Sequence[Pair], backend: Backend, *, eos: int, batch_tokens: int = 4096
+    model: EncoderDecoder, pairs: Sequence[Pair], backend: Backend, *, marks: PairMarks, batch_tokens: int = 4096
 ) -> list[np.ndarray]:
     """For each target token, the position (from 0) of the source token that the model attends to most to predict it: (T,)."""
     out: list[np.ndarray] = [np.zeros(0, np.int64)] * len(pairs)
     for group in _groups(pairs, batch_tokens):
-        _, attention, _ = _forced(model, [pairs[i] for i in group], backend, eos, True)
+        _, attention, _ = _forced(model, [pairs[i] for i in group], backend, marks, True)
         assert attention is not None
         weights = attention.cpu().numpy()
         for row, i in enumerate(group):
             source, target = pairs[i]
-            # no token is aligned to the end of the source
-            out[i] = weights[row, : len(target), : max(1, len(source))].argmax(1)
+            # no token is aligned to those around the source
+            begin = len(marks.before)
+            out[i] = weights[row, : len(target), begin : begin + max(1, len(source))].argmax(1)
     return out
 
 
 def _forced(
-    model: EncoderDecoder, pairs: Sequence[Pair], backend: Backend, eos: int, keeps_attention: bool
+    model: EncoderDecoder, pairs: Sequence[Pair], backend: Backend, marks: PairMarks, keeps_attention: bool
 ) -> tuple[Tensor, Tensor | None, np.ndarray]:
     """(hidden (B, T, D), attention (B, T, S) if requested, targets (B, T) with the end token) of a batch of pairs."""
-    source, mask = padded([[*source, eos] for source, _ in pairs], model.start_token)
-    targets, _ = padded([[*target, eos] for _, target in pairs], model.start_token)
-    inputs = np.concatenate([np.full((len(targets), 1), model.start_token), targets[:, :-1]], 1)
+    source, mask = padded([marks.source(list(source)) for source, _ in pairs], model.start_token)
+    targets, _ = padded([[*target, marks.eos] for _, target in pairs], model.start_token)
+    inputs = np.concatenate([np.tile(marks.read, (len(targets), 1)), targets[:, :-1]], 1)
     state = model.encode(backend.put(source), None if mask.all() else backend.put(mask))
     state.keeps_attention = keeps_attention
     hidden, state = model(backend.put(inputs), state)
-    return hidden, state.attention, targets
+    first = len(marks.given)  # of the positions that predict
+    return hidden[:, first:], None if state.attention is None else state.attention[:, first:], targets
 
 
 def _chosen(logits: Tensor, targets: Tensor) -> Tensor:

@@ -33,6 +33,10 @@ _NEAREST = {  # families that are not supported, because of a special layer or s
     "gpt_neox_japanese": "gpt_neox",
     "phimoe": "phi3",
     "qwen2_moe": "qwen2",
+    **dict.fromkeys(("umt5", "longt5", "switch_transformers", "t5gemma"), "t5"),
+    **dict.fromkeys(("blenderbot", "blenderbot-small", "led", "plbart", "mvp"), "bart"),
+    **dict.fromkeys(("pegasus_x", "bigbird_pegasus", "prophetnet"), "pegasus"),
+    **dict.fromkeys(("nllb-moe", "fsmt", "seamless_m4t"), "m2m_100"),
 }
 
 

@@ -2,7 +2,8 @@
 
 Vaswani et al. 2017, "Attention is all you need" (arXiv:1706.03762): sinusoidal positions, embeddings scaled by sqrt(D)
 and shared between source, target and output. Norm after each sublayer as there (a MarianMT model), or before it with a
-norm at the end of each stack (Pegasus).
+norm at the end of each stack (Pegasus). `TransformerConfig` lists what else differs between published families: BART (Lewis et
+al. 2020, arXiv:1910.13461), T5 (Raffel et al. 2020, arXiv:1910.10683), M2M-100 (Fan et al. 2021, arXiv:2010.11125).
 Departures: the decoder begins with the padding token, which has a zero embedding and is never predicted; embeddings
 have their rows padded to a multiple of 64 in memory, for aligned matrix products.
 Shapes: B batch, S source length, T target length, D hidden, V vocabulary, W hypotheses per source.
@@ -11,82 +12,29 @@ Shapes: B batch, S source length, T target length, D hidden, V vocabulary, W hyp
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from nlptools.configs.architectures.seq2seq import Seq2SeqTransformerOptions
-from nlptools.configs.checks import check_heads
-from nlptools.errors import BundleError, UsageError
 from nlptools.layers.attention import SourceMemory
 from nlptools.layers.cache import Cache
 from nlptools.layers.dropout import Dropout
-from nlptools.layers.linear import check_activation
-from nlptools.layers.norms import LayerNorm
+from nlptools.layers.norms import NORMS
 from nlptools.layers.output import Projection, padded_embedding
-from nlptools.layers.positions import Sinusoids
+from nlptools.layers.positions import FairseqSinusoids, LearnedPositions, Positions, Sinusoids
+from nlptools.layers.relations import bucket_scores
 from nlptools.layers.transformer import Block, weighted_by
-from nlptools.models.translation.vocabularies import Vocabularies, common_sizes
+from nlptools.models.translation.transformer_config import TransformerConfig as TransformerConfig
 
 _NEVER = -1e4  # logit of the padding; its exponential is zero, and 16 bits can hold it
-
-
-@dataclass(frozen=True)
-class TransformerConfig(Vocabularies):
-    """Sizes of an encoder-decoder Transformer (Vaswani et al. 2017). Dropouts apply in training only."""
-
-    hidden_size: int
-    encoder_layers: int
-    decoder_layers: int
-    encoder_heads: int
-    decoder_heads: int
-    encoder_intermediate_size: int
-    decoder_intermediate_size: int
-    norm: str = "post"  # before or after each sublayer
-    activation: str = "relu"
-    scale_embedding: bool = True
-    max_position_embeddings: int = 512  # for other programs; positions are computed, without a limit
-    layer_norm_eps: float = 1e-5
-    attention_dropout: float = 0.0
-    activation_dropout: float = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for heads in (self.encoder_heads, self.decoder_heads):
-            check_heads(self.hidden_size, heads)
-        check_activation(self.activation)
-        if self.hidden_size % 2:
-            raise BundleError(f"hidden size {self.hidden_size} is odd: no room for sines and cosines")
-        if self.norm not in ("post", "pre"):
-            raise BundleError(f"norm is {self.norm!r}, expected post or pre")
-
-    @classmethod
-    def from_options(cls, options: Seq2SeqTransformerOptions, **tokens: Any) -> TransformerConfig:
-        """The sizes that a command's options ask for. Raises UsageError for sizes that do not fit together."""
-        if options.hidden % options.heads or options.hidden % 2:
-            raise UsageError(f"--hidden {options.hidden} is not an even multiple of --heads {options.heads}")
-        inner = options.intermediate or 4 * options.hidden
-        return cls(
-            **tokens,
-            **common_sizes(options),
-            encoder_heads=options.heads,
-            decoder_heads=options.heads,
-            encoder_intermediate_size=inner,
-            decoder_intermediate_size=inner,
-            norm=options.norm,
-            attention_dropout=options.attention_dropout,
-            activation_dropout=options.activation_dropout,
-        )
-
-    def least_weights(self) -> int:
-        """A lower bound on the number of parameters."""
-        D, layers = self.hidden_size, self.encoder_layers + self.decoder_layers
-        inner = self.encoder_layers * self.encoder_intermediate_size
-        inner += self.decoder_layers * self.decoder_intermediate_size
-        return (4 * layers + 4 * self.decoder_layers) * D**2 + 2 * inner * D + self.embedding_rows * D
+_POSITIONS: dict[str, type[Positions]] = {
+    "sinusoidal": Sinusoids,
+    "fairseq": FairseqSinusoids,
+    "learned": LearnedPositions,
+    "relative": Positions,
+}
 
 
 class TransformerState:
@@ -111,26 +59,30 @@ class Transformer(nn.Module):
     """See the module's docstring; fulfils `contract.EncoderDecoder`."""
 
     runs_in_16_bits = attends = True
-    max_context = None
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
-        self.start_token = config.pad
-        D = config.hidden_size
-        self.token_embedding = padded_embedding(config.target_vocab_size, D, config.pad)
+        self.start_token, self.max_context = config.start_token, config.max_positions
+        D, pad = config.hidden_size, config.pad
+        frozen = None if config.start_token == pad and config.layout else pad
+        self.token_embedding = padded_embedding(config.target_vocab_size, D, frozen)
         if not config.share_embeddings:
-            self.source_embedding = padded_embedding(config.source_vocab_size, D, config.pad)
+            self.source_embedding = padded_embedding(config.source_vocab_size, D, pad)
+        matrix: nn.Embedding | nn.Linear = self.token_embedding
+        if not config.tie_word_embeddings:
+            matrix = self.output_matrix = nn.Linear(D, self.token_embedding.num_embeddings, bias=False)
         self.output_bias: Tensor
         self.register_buffer("output_bias", torch.zeros(config.target_vocab_size))
-        self.output = Projection(self.token_embedding, config.num_classes, bias=self._bias)
-        self.positions = Sinusoids(0, D)
+        self.output = Projection(matrix, config.num_classes, bias=self._bias)
+        self.encoder_positions, self.decoder_positions = (_positions(config) for _ in range(2))
         self.dropout = Dropout(config.dropout)
         self.encoder: Any = nn.ModuleList(_block(config, decoder=False) for _ in range(config.encoder_layers))
         self.decoder: Any = nn.ModuleList(_block(config, decoder=True) for _ in range(config.decoder_layers))
-        if config.norm == "pre":
-            self.encoder_norm = LayerNorm(D, config.layer_norm_eps)
-            self.decoder_norm = LayerNorm(D, config.layer_norm_eps)
+        self.encoder_embedding_norm, self.decoder_embedding_norm = _norms(config, config.embedding_norm)
+        self.encoder_norm, self.decoder_norm = _norms(config, config.norm == "pre")
+        self.encoder_buckets = _buckets(config, config.encoder_heads)
+        self.decoder_buckets = _buckets(config, config.decoder_heads)
         self._biased: bool | None = None  # whether any logit has a bias; None: not known since weights were loaded
         self.register_load_state_dict_post_hook(_forget_bias)  # type: ignore[no-untyped-call]
 
@@ -153,11 +105,7 @@ class Transformer(nn.Module):
     def encode(self, ids: Tensor, mask: Tensor | None = None, capacity: int | None = None) -> TransformerState:
         """See `contract.EncoderDecoder`."""
         mask = None if mask is None or bool(mask.all()) else mask[:, None, None]  # (B, 1, 1, S)
-        x = self._source(ids)
-        for block in self.encoder:
-            x = block(x, mask=mask)
-        if self.config.norm == "pre":
-            x = self.encoder_norm(x)
+        x = self.encoder_states(ids, mask)[-1]
         layers = [block.cross_attention.project(x, decoding=capacity is not None) for block in self.decoder]
         # on a CPU in float32: the small products of a beam's step take half as long as in 16 bits
         exact = torch.float32 if x.device.type == "cpu" else None
@@ -172,15 +120,30 @@ class Transformer(nn.Module):
             # the hypotheses of a source are queries to it, side by side
             past, ids = cache.length, ids.view(rows // cache.width, cache.width * T)
             mask = cache.extend(T)
-        x = self._embedded(self.token_embedding, ids, past, T)
+        if self.decoder_buckets is not None:
+            mask = self._past_scores(self.decoder_buckets, mask, past, T)
+        x = self._target(ids, past, T)
         for i, block in enumerate(self.decoder):
             layer = None if cache is None else cache.layers[i]
             weights: list[Tensor] | None = [] if state.keeps_attention and i == self._alignment_layer else None
             x = block(x, layer, mask, source=state.source, layer=i, weights=weights)
             if weights:
                 state.attention = weights[0].view(rows, T, -1)
-        x = self.decoder_norm(x) if self.config.norm == "pre" else x
+        x = self._ended(x, self.decoder_norm)
+        if self.config.scale_output:
+            x = x * self.config.hidden_size**-0.5
         return x.view(rows, T, -1), state
+
+    def encoder_states(self, ids: Tensor, mask: Tensor | None = None) -> list[Tensor]:
+        """(B, S) source ids -> what each block of the encoder gets, and the result, each (B, S, D). `mask` (B, 1, 1, S), True =
+        real.
+        """
+        states = [self._source(ids)]
+        attend = self._source_scores(mask, ids)
+        for block in self.encoder:
+            states.append(block(states[-1], mask=attend))
+        states[-1] = self._ended(states[-1], self.encoder_norm)
+        return states
 
     @property
     def attention_sizes(self) -> Mapping[str, tuple[int, int]]:
@@ -195,21 +158,59 @@ class Transformer(nn.Module):
         return islice(self._decoder_attention(source, target), int(part == "cross"), None, 2)
 
     def _encoder_attention(self, source: Tensor) -> Iterator[Tensor]:
-        x = self._source(source)
+        x, attend = self._source(source), self._source_scores(None, source)
         for block in self.encoder:
-            x = yield from block.observed(x, weighted_by())
+            x = yield from block.observed(x, weighted_by(attend))
 
     def _decoder_attention(self, source: Tensor, target: Tensor) -> Iterator[Tensor]:
         """The weights of self-attention and of cross-attention in turn."""
-        memory = self.encode(source).source
-        x = self._embedded(self.token_embedding, target, 0, target.shape[1])
+        memory, T, mask = self.encode(source).source, target.shape[1], None
+        if self.decoder_buckets is not None:
+            mask = self._past_scores(self.decoder_buckets, None, 0, T)
+        x = self._target(target, 0, T)
         for i, block in enumerate(self.decoder):
-            x = yield from block.observed(x, weighted_by(), memory, i)
+            x = yield from block.observed(x, weighted_by(mask), memory, i)
 
     def _source(self, ids: Tensor) -> Tensor:
         """(B, S) -> (B, S, D): what goes into the first block of the encoder."""
         embedding = self.token_embedding if self.config.share_embeddings else self.source_embedding
-        return self._embedded(embedding, ids, 0, ids.shape[1])
+        vectors = self.encoder_positions.rows(*self._places(0, ids.shape[1]), embedding.weight)
+        return self._embedded(embedding(ids), vectors, self.encoder_embedding_norm)
+
+    def _target(self, ids: Tensor, begin: int, T: int) -> Tensor:
+        """(B, W * T) -> (B, W * T, D): what goes into the first block of the decoder, T tokens from `begin` on for each of W
+        hypotheses.
+        """
+        vectors = self.decoder_positions.rows(*self._places(begin, T), self.token_embedding.weight)
+        return self._embedded(self.token_embedding(ids), vectors, self.decoder_embedding_norm)
+
+    def _places(self, begin: int, length: int) -> tuple[int, int]:
+        begin += self.config.position_offset
+        return begin, begin + length
+
+    def _source_scores(self, mask: Tensor | None, ids: Tensor) -> Tensor | None:
+        """What self-attention of the encoder takes for a mask: with relative positions numbers, see `layers.attention.Mask`."""
+        if self.encoder_buckets is None:
+            return mask
+        places = torch.arange(ids.shape[1], device=ids.device)
+        distances = places - places[:, None]
+        return bucket_scores(self.encoder_buckets, distances, self.config.farthest_distance, mask, causal=False)
+
+    def _past_scores(self, table: nn.Embedding, mask: Tensor | None, past: int, T: int) -> Tensor:
+        """As `_source_scores` for the decoder, (G or 1, H, W * T, S); `mask` and numbers of tokens as of its cache."""
+        if mask is None:
+            places = torch.arange(past + T, device=table.weight.device)
+            distances = places - places[past:, None]
+            mask = (distances <= 0)[None, None]
+        else:  # a key is as far away as there are tokens of the hypothesis after it
+            counts = mask[:, 0].cumsum(-1)
+            distances = counts - counts[..., -1:]
+        return bucket_scores(table, distances, self.config.farthest_distance, mask, causal=True)
+
+    def _ended(self, x: Tensor, norm: nn.Module | None) -> Tensor:
+        """The end of a stack."""
+        x = x if norm is None else norm(x)
+        return self.dropout(x) if self.config.dropout_at_end else x
 
     def _bias(self) -> Tensor | None:
         """The bias of the logits, unless it is zero for all tokens that have a probability."""
@@ -224,14 +225,14 @@ class Transformer(nn.Module):
 
     def position_vectors(self, length: int) -> Tensor | None:
         """See `contract.Positioned`."""
-        return self.positions.first(length)
+        vectors: Tensor | None = self.encoder_positions.rows(*self._places(0, length), self.token_embedding.weight)
+        return vectors
 
-    def _embedded(self, embedding: nn.Embedding, ids: Tensor, begin: int, T: int) -> Tensor:
-        """(B, W * T) -> (B, W * T, D): embeddings and positions, T of them from `begin` on for each hypothesis."""
-        x = embedding(ids)
-        positions = self.positions.rows(begin, begin + T, x)
+    def _embedded(self, x: Tensor, vectors: Tensor | None, norm: nn.Module | None) -> Tensor:
+        """(B, W * T, D) embeddings, and (T, D) vectors of positions -> (B, W * T, D)."""
         scale = self.config.hidden_size**0.5 if self.config.scale_embedding else 1.0
-        return self.dropout(torch.add(positions, x, alpha=scale))
+        x = x * scale if vectors is None else torch.add(vectors, x, alpha=scale)
+        return self.dropout(x if norm is None else norm(x))
 
 
 def _forget_bias(module: Any, _: Any) -> None:
@@ -251,4 +252,25 @@ def _block(config: TransformerConfig, decoder: bool) -> Block:
         pre_norm=config.norm == "pre",
         causal=decoder,
         cross=decoder,
+        norm=config.norm_class,
+        feed_forward=config.feed_forward,
+        feed_forward_bias=config.bias,
+        attention_options={"bias": config.bias, "head_size": config.head_size, "scaled": config.scale_attention},
     )
+
+
+def _positions(config: TransformerConfig) -> Any:
+    length = config.max_position_embeddings + config.position_offset
+    return _POSITIONS[config.positions](length, config.hidden_size)
+
+
+def _norms(config: TransformerConfig, present: bool) -> tuple[nn.Module | None, nn.Module | None]:
+    """A norm for the encoder and one for the decoder."""
+    new = NORMS[config.norm_class]
+    D, eps = config.hidden_size, config.layer_norm_eps
+    return (new(D, eps), new(D, eps)) if present else (None, None)
+
+
+def _buckets(config: TransformerConfig, heads: int) -> nn.Embedding | None:
+    """The numbers of relative positions: (buckets, H)."""
+    return nn.Embedding(config.relative_buckets, heads) if config.positions == "relative" else None

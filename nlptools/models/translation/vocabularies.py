@@ -41,6 +41,11 @@ class Vocabularies:
         return self.target_vocab_size - (self.pad == self.target_vocab_size - 1)
 
     @property
+    def start_token(self) -> int:
+        """The token that the decoder begins with."""
+        return self.pad
+
+    @property
     def max_positions(self) -> int | None:
         """Most positions that the model can read on either side; None: no limit."""
         return None

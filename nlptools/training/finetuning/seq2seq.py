@@ -52,6 +52,8 @@ def finetune(
         max_source_length=settings.max_length,
         max_target_length=settings.max_length,
         long="cut",
+        source_lang=settings.source_lang,
+        target_lang=settings.target_lang,
         **rates,
     )
     same = {field.name: getattr(run, field.name) for field in fields(Training)}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_encoder_decoders import BACKEND, EOS, FORMS, next_scores, some_sources, source_batch, tiny
+from tiny_encoder_decoders import BACKEND, EOS, FORMS, marks_of, next_scores, some_sources, source_batch, tiny
 
 from nlptools.compute.processor import has_bf16
 from nlptools.configs.generation import Generate
@@ -29,7 +29,7 @@ def changed(settings: Generate, **changes: object) -> Generate:
 
 
 def say(model: Any, sources: list[list[int]], settings: Generate, **more: Any) -> list[list[Continuation]]:
-    found = translate(model, sources, settings, BACKEND, eos=EOS, **more)
+    found = translate(model, sources, settings, BACKEND, marks=marks_of(model), **more)
     assert found is not None
     return found
 
@@ -147,7 +147,7 @@ def test_nbest_are_distinct_sorted_and_scored_as_forced_decoding_has_them(form: 
         assert scores == sorted(scores, reverse=True)  # type: ignore[type-var]
         pairs += [(source, c.ids) for c in found]
         outputs += found
-    forced = pair_scores(model, pairs, BACKEND, eos=EOS, batch_tokens=40)
+    forced = pair_scores(model, pairs, BACKEND, marks=marks_of(model), batch_tokens=40)
     assert forced is not None
     for output, expected in zip(outputs, forced, strict=True):
         length = len(output.ids) + (output.finish == "eos")
@@ -203,8 +203,8 @@ def test_limits(way: Generate) -> None:
 
 def test_a_stop_is_obeyed_and_no_sources_have_no_outputs() -> None:
     model = tiny("rnn")
-    assert translate(model, SOURCES, GREEDY, BACKEND, eos=EOS, stop=lambda: True) is None
-    assert translate(model, [], GREEDY, BACKEND, eos=EOS) == []
+    assert translate(model, SOURCES, GREEDY, BACKEND, marks=marks_of(model), stop=lambda: True) is None
+    assert translate(model, [], GREEDY, BACKEND, marks=marks_of(model)) == []
 
 
 # -- coverage ---------------------------------------------------------------------------------------------------------
@@ -246,7 +246,7 @@ def test_decoding_in_bf16_is_close(form: str) -> None:
     assert model.runs_in_16_bits
     for way in (GREEDY, BEAM, SAMPLES):
         outputs = [(s, c) for s, found in zip(SOURCES, say(rounded, SOURCES, way), strict=True) for c in found]
-        exact = pair_scores(model, [(source, c.ids) for source, c in outputs], BACKEND, eos=EOS)
+        exact = pair_scores(model, [(source, c.ids) for source, c in outputs], BACKEND, marks=marks_of(model))
         assert exact is not None
         far = [
             np.abs(np.array(c.logprobs) - e[: len(c.logprobs)]).mean() for (_, c), e in zip(outputs, exact, strict=True)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_encoder_decoders import BACKEND, EOS, PAD, next_scores, some_sources, tiny
+from tiny_encoder_decoders import BACKEND, EOS, PAD, marks_of, next_scores, some_sources, tiny
 
 from nlptools.configs.generation import Generate
 from nlptools.inference.generation.constraints import DecodingState, bans, penalize, penalize_counts, penalized
@@ -100,9 +100,9 @@ def test_presence_and_frequency_penalties_by_hand() -> None:
 def test_in_decoding_no_ngram_comes_twice_and_a_rule_that_does_not_bind_changes_nothing(way: Generate) -> None:
     model, sources = tiny("transformer", factor=4), some_sources(5, 2, 7, 3)
     way = changed(way, min_new_tokens=12)
-    free = translate(model, sources, way, BACKEND, eos=EOS)
-    bound = translate(model, sources, changed(way, no_repeat_ngram=2), BACKEND, eos=EOS)
-    loose = translate(model, sources, changed(way, no_repeat_ngram=12), BACKEND, eos=EOS)
+    free = translate(model, sources, way, BACKEND, marks=marks_of(model))
+    bound = translate(model, sources, changed(way, no_repeat_ngram=2), BACKEND, marks=marks_of(model))
+    loose = translate(model, sources, changed(way, no_repeat_ngram=12), BACKEND, marks=marks_of(model))
     assert free is not None and bound is not None and loose is not None
     assert [[c.ids for c in outputs] for outputs in loose] == [[c.ids for c in outputs] for outputs in free]
 
@@ -117,8 +117,10 @@ def test_in_decoding_no_ngram_comes_twice_and_a_rule_that_does_not_bind_changes_
 def test_in_decoding_what_is_forbidden_never_comes_and_nothing_ends_too_soon(way: Generate) -> None:
     model, sources = tiny("rnn"), some_sources(5, 2, 7, 3)
     forbidden = list(range(1, 20))
-    free = translate(model, sources, way, BACKEND, eos=EOS)
-    found = translate(model, sources, changed(way, min_new_tokens=7), BACKEND, eos=EOS, forbidden=forbidden)
+    free = translate(model, sources, way, BACKEND, marks=marks_of(model))
+    found = translate(
+        model, sources, changed(way, min_new_tokens=7), BACKEND, marks=marks_of(model), forbidden=forbidden
+    )
     assert free is not None and found is not None
     assert any(set(c.ids) & set(forbidden) for outputs in free for c in outputs)
     for output in (c for outputs in found for c in outputs):
@@ -131,8 +133,8 @@ def test_in_decoding_a_prefix_is_obeyed_and_gone_on_with(way: Generate, form: st
     model, sources = tiny(form), some_sources(5, 2, 7)
     prefixes = [[4, 4, 4], [], [7]]
     way = changed(way, no_repeat_ngram=1, logprobs=True)
-    found = translate(model, sources, way, BACKEND, eos=EOS, prefixes=prefixes, forbidden=[7])
-    free = translate(model, sources, way, BACKEND, eos=EOS, forbidden=[7])
+    found = translate(model, sources, way, BACKEND, marks=marks_of(model), prefixes=prefixes, forbidden=[7])
+    free = translate(model, sources, way, BACKEND, marks=marks_of(model), forbidden=[7])
     assert found is not None and free is not None
     assert [c.ids for c in found[1]] == [c.ids for c in free[1]], "no prefix is asked for here"
     for source, prefix, outputs in zip(sources, prefixes, found, strict=True):
@@ -153,7 +155,7 @@ def test_in_decoding_a_prefix_is_obeyed_and_gone_on_with(way: Generate, form: st
 def test_every_input_has_an_output_where_nothing_is_left_to_say(way: Generate) -> None:
     model = tiny("rnn", size=8)
     settings = changed(way, no_repeat_ngram=1, min_new_tokens=10)
-    found = translate(model, some_sources(3, 2, size=8), settings, BACKEND, eos=EOS, forbidden=[3])
+    found = translate(model, some_sources(3, 2, size=8), settings, BACKEND, marks=marks_of(model), forbidden=[3])
     assert found is not None
     for output in (c for outputs in found for c in outputs):
         assert sorted(output.ids) == [1, 2, 4, 5, 6] and output.finish == "eos"
@@ -163,8 +165,8 @@ def test_every_input_has_an_output_where_nothing_is_left_to_say(way: Generate) -
 def test_in_decoding_frequent_tokens_become_rare(way: Generate) -> None:
     model, sources = tiny("transformer", factor=4), some_sources(5, 2, 7, 3)
     way = changed(way, min_new_tokens=12)
-    free = translate(model, sources, way, BACKEND, eos=EOS)
-    found = translate(model, sources, changed(way, presence_penalty=1e4), BACKEND, eos=EOS)
+    free = translate(model, sources, way, BACKEND, marks=marks_of(model))
+    found = translate(model, sources, changed(way, presence_penalty=1e4), BACKEND, marks=marks_of(model))
     assert free is not None and found is not None
     assert any(len(set(c.ids)) < 12 for outputs in free for c in outputs)
     assert all(len(set(c.ids)) == 12 for outputs in found for c in outputs)
@@ -173,8 +175,10 @@ def test_in_decoding_frequent_tokens_become_rare(way: Generate) -> None:
 @pytest.mark.parametrize("way", [BEAM, GREEDY])
 def test_the_penalty_of_repetition_counts_what_the_decoder_has_said_alone(way: Generate) -> None:
     model, sources = tiny("rnn", factor=3), some_sources(4, 6)
-    free = translate(model, sources, changed(way, min_new_tokens=12), BACKEND, eos=EOS)
-    found = translate(model, sources, changed(way, min_new_tokens=12, repetition_penalty=50.0), BACKEND, eos=EOS)
+    free = translate(model, sources, changed(way, min_new_tokens=12), BACKEND, marks=marks_of(model))
+    found = translate(
+        model, sources, changed(way, min_new_tokens=12, repetition_penalty=50.0), BACKEND, marks=marks_of(model)
+    )
     assert free is not None and found is not None
     assert sum(len(set(c[0].ids)) for c in found) > sum(len(set(c[0].ids)) for c in free)
     if not way.beam:

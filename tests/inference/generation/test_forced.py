@@ -15,6 +15,9 @@ from torch import Tensor
 
 from nlptools.inference.generation import forced
 from nlptools.inference.generation.forced import alignments, pair_scores
+from nlptools.text.pair_format import PairMarks
+
+MARKS = PairMarks(PAD, EOS)
 
 PAIRS = [
     (source, target) for source, target in zip(some_sources(4, 0, 6, 1), some_sources(2, 3, 0, 7, seed=1), strict=True)
@@ -52,17 +55,17 @@ class Reader:
 
 
 def test_scores_by_hand() -> None:
-    (found,) = pair_scores(Reader([]), [([5], [2, 1])], BACKEND, eos=EOS) or []
+    (found,) = pair_scores(Reader([]), [([5], [2, 1])], BACKEND, marks=MARKS) or []
     assert found == pytest.approx([-3.0, -4.0, -3.0], abs=1e-5)
     assert found.dtype == np.float32
 
 
 def test_alignments_by_hand() -> None:
     source, target = [7, 8, 9], [3, 4, 5, 6]
-    (found,) = alignments(Reader([2, 0, 1, 2, 3]), [(source, target)], BACKEND, eos=EOS)
+    (found,) = alignments(Reader([2, 0, 1, 2, 3]), [(source, target)], BACKEND, marks=MARKS)
     assert found.tolist() == [2, 0, 1, 2], "neither the end of the source nor that of the target has a part"
     mates = [(source, target), ([1] * 9, [2]), ([], [3, 3]), ([4], [])]
-    looked = [a.tolist() for a in alignments(Reader([2, 0, 1, 2, 3]), mates, BACKEND, eos=EOS)]
+    looked = [a.tolist() for a in alignments(Reader([2, 0, 1, 2, 3]), mates, BACKEND, marks=MARKS)]
     assert looked == [[2, 0, 1, 2], [2], [0, 0], []]
 
 
@@ -80,7 +83,7 @@ def test_groups_hold_every_pair_once_and_no_more_than_they_may(lengths: list[tup
 
 def test_pairs_of_one_length_have_no_mask() -> None:
     reader = Reader([])
-    pair_scores(reader, [([1, 2], [3]), ([4, 5], [6, 7])], BACKEND, eos=EOS)
+    pair_scores(reader, [([1, 2], [3]), ([4, 5], [6, 7])], BACKEND, marks=MARKS)
     assert reader.shapes == [(torch.Size([2, 3]), None)]
 
 
@@ -90,7 +93,7 @@ def test_logits_a_few_rows_at_a_time(rows: int, monkeypatch: pytest.MonkeyPatch)
     model = tiny("transformer")
     arrays = [(np.array(source, np.int32), np.array(target, np.int32)) for source, target in PAIRS]
     for pairs in (PAIRS, arrays):
-        found = pair_scores(model, pairs, BACKEND, eos=EOS)  # type: ignore[arg-type]
+        found = pair_scores(model, pairs, BACKEND, marks=MARKS)  # type: ignore[arg-type]
         assert found is not None
         for (source, target), scores in zip(PAIRS, found, strict=True):
             expected = [float(next_scores(model, source, target[:t])[w]) for t, w in enumerate([*target, EOS])]
@@ -98,8 +101,8 @@ def test_logits_a_few_rows_at_a_time(rows: int, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_no_pairs_and_a_stop_on_the_way() -> None:
-    assert pair_scores(Reader([]), [], BACKEND, eos=EOS) == [] == alignments(Reader([]), [], BACKEND, eos=EOS)
+    assert pair_scores(Reader([]), [], BACKEND, marks=MARKS) == [] == alignments(Reader([]), [], BACKEND, marks=MARKS)
     answers = iter([False, True])
     reader = Reader([])
-    assert pair_scores(reader, PAIRS, BACKEND, eos=EOS, batch_tokens=1, stop=lambda: next(answers)) is None
+    assert pair_scores(reader, PAIRS, BACKEND, marks=MARKS, batch_tokens=1, stop=lambda: next(answers)) is None
     assert len(reader.shapes) == 1

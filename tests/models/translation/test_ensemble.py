@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tiny_encoder_decoders import BACKEND, EOS, FORMS, next_scores, some_sources, source_batch, tiny
+from tiny_encoder_decoders import BACKEND, FORMS, marks_of, next_scores, some_sources, source_batch, tiny
 
 from nlptools.configs.generation import Generate
 from nlptools.errors import BundleError
@@ -22,8 +22,8 @@ WAYS = [Generate(temperature=0, max_new_tokens=9), Generate(beam=3, nbest=3, max
 def test_one_model_twice_is_the_model(form: str, way: Generate) -> None:
     model = tiny(form)
     twice = Ensemble([model, model])
-    expected = translate(model, SOURCES, way, BACKEND, eos=EOS)
-    found = translate(twice, SOURCES, way, BACKEND, eos=EOS)
+    expected = translate(model, SOURCES, way, BACKEND, marks=marks_of(model))
+    found = translate(twice, SOURCES, way, BACKEND, marks=marks_of(twice))
     assert expected is not None and found is not None
     for ours, theirs in zip(found, expected, strict=True):
         assert [c.ids for c in ours] == [c.ids for c in theirs]
@@ -36,7 +36,7 @@ def test_several_architectures_are_the_mean_of_their_probabilities() -> None:
     ensemble = Ensemble(models)
     assert ensemble.max_context == 100 and not ensemble.runs_in_16_bits
     assert ensemble.output.vocab_size == models[0].output.vocab_size and ensemble.start_token == models[0].start_token
-    found = translate(ensemble, SOURCES, Generate(beam=4, nbest=2, max_new_tokens=8), BACKEND, eos=EOS)
+    found = translate(ensemble, SOURCES, Generate(beam=4, nbest=2, max_new_tokens=8), BACKEND, marks=marks_of(ensemble))
     assert found is not None
     pairs, outputs = [], []
     for source, hypotheses in zip(SOURCES, found, strict=True):
@@ -46,7 +46,7 @@ def test_several_architectures_are_the_mean_of_their_probabilities() -> None:
             for t, token in enumerate(output.ids):
                 each = [float(next_scores(model, source, output.ids[:t])[token].exp()) for model in models]
                 assert np.exp(output.logprobs[t]) == pytest.approx(np.mean(each), abs=1e-5)
-    forced = pair_scores(ensemble, pairs, BACKEND, eos=EOS)
+    forced = pair_scores(ensemble, pairs, BACKEND, marks=marks_of(ensemble))
     assert forced is not None
     for output, scores in zip(outputs, forced, strict=True):
         assert np.allclose(output.logprobs, scores[: len(output.logprobs)], atol=1e-4)

@@ -1,0 +1,33 @@
+"""M2M-100 directories (Fan et al. 2021, arXiv:2010.11125), which are also those of NLLB (NLLB Team 2022, arXiv:2207.04672).
+
+Norm before each sublayer and after the last; positions are computed as in fairseq, and begin after the number of the padding.
+"""
+
+from __future__ import annotations
+
+from nlptools.json_types import JsonObject
+from nlptools.models.huggingface.encoder_decoder_folders import (
+    SIZES,
+    EncoderDecoderFolders,
+    EncoderDecoderLayout,
+)
+
+
+def _reads(data: JsonObject) -> JsonObject:
+    pad = data.get("pad_token_id", 1)
+    return {"position_offset": pad + 1 if isinstance(pad, int) else 0}
+
+
+FAMILY = EncoderDecoderFolders(
+    EncoderDecoderLayout(
+        "m2m_100",
+        "M2M100ForConditionalGeneration",
+        {"norm": "pre", "positions": "fairseq"},
+        sizes={**SIZES, "pad": ("pad_token_id", 1), "scale_embedding": ("scale_embedding", True)},
+        activation=("activation_function", "relu"),
+        reads=_reads,
+        start=2,
+        has_bias=False,
+        ignored=r"(encoder|decoder)\.embed_positions\.weights",
+    )
+)
