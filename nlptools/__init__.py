@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from nlptools.sequences.in_memory import phrases as phrases
     from nlptools.sequences.in_memory import walks as walks
     from nlptools.text.extraction import extract as extract
-    from nlptools.text.tokenization import build_vocab as build_vocab
     from nlptools.text.tokenization import tokenize as tokenize
     from nlptools.text.tokenizer import load as tokenizer
+    from nlptools.text.vocabulary_building import build_vocab as build_vocab
     from nlptools.training.finetuning.finetune import finetune as finetune
     from nlptools.training.language_model import train_lm as train_lm
     from nlptools.training.ngrams.train import train_ngrams as train_ngrams
@@ -54,7 +54,7 @@ _WHERE = {
     "Translator": "nlptools.inference.translation:Translator",
     "align_vectors": "nlptools.vectors.alignment:align",
     "bleu": "nlptools.metrics.translation.corpus:bleu",
-    "build_vocab": "nlptools.text.tokenization:build_vocab",
+    "build_vocab": "nlptools.text.vocabulary_building:build_vocab",
     "chrf": "nlptools.metrics.translation.corpus:chrf",
     "describe": "nlptools.inference.description:describe",
     "evaluate": "nlptools.metrics.evaluation:evaluate",

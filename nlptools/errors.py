@@ -21,6 +21,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
+class NamedPart(str):
+    """The name of a file of which a part is read. Lines are counted from the beginning of the part."""
+
+    def lines_before(self) -> int:
+        """The number of lines of the file before the part, which an error adds."""
+        raise NotImplementedError
+
+
 class NlptoolsError(Exception):
     """Base of all errors that end a command with one line on standard error."""
 
@@ -51,6 +59,8 @@ class DataError(NlptoolsError):
     def __init__(
         self, message: str, *, path: str | None = None, line: int | None = None, hint: str | None = None
     ) -> None:
+        if line is not None and isinstance(path, NamedPart):
+            line += path.lines_before()
         place = "" if path is None else f"{display(path)}: " if line is None else f"{display(path)}:{line}: "
         super().__init__(place + message, hint=hint)
 

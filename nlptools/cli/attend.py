@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from nlptools.cli.input_shares import leave_if_done, remaining_lines
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs
 from nlptools.configs import Common, LineOutput
 from nlptools.configs.attend import PICTURES, Attend, AttendCompute, output_format
+from nlptools.configs.shares import Shares
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     "attend",
     Attend,
     AttendCompute,
+    Shares,
     LineOutput,
     opens_models=True,
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
@@ -29,7 +33,13 @@ if TYPE_CHECKING:
 @click.argument("model", type=click.Path())
 @filter_inputs
 def command(
-    model: str, inputs: tuple[str, ...], attend: Attend, compute: AttendCompute, lines: LineOutput, common: Common
+    model: str,
+    inputs: tuple[str, ...],
+    attend: Attend,
+    compute: AttendCompute,
+    shares: Shares,
+    lines: LineOutput,
+    common: Common,
 ) -> None:
     """Show what the words of a text attend to: as numbers, as pictures or as a page.
 
@@ -44,11 +54,12 @@ def command(
     kind = output_format(attend, lines.output)
     if kind in PICTURES:
         attention_picture.check_packages()
-    names = streams.check_inputs(inputs)
-    layout = "jsonl" if kind == "jsonl" else None
-    with streams.LineWriter(
-        lines.output, force=lines.force, line_buffered=lines.line_buffered, layout=layout
-    ) as output:
+    if kind != "jsonl":
+        leave_if_done(shares, lines.output)
+        shares = replace(shares, skip_done=False)
+    names = remaining_lines(inputs, shares, lines.output)
+    how: dict[str, Any] = {"layout": "jsonl" if kind == "jsonl" else None, "append": shares.skip_done}
+    with streams.LineWriter(lines.output, force=lines.force, line_buffered=lines.line_buffered, **how) as output:
         mapper = AttentionMapper(load(model, use=uses.ATTEND, compute=compute), attend)
         blocks = streams.batches(names, 1 if lines.line_buffered else 16, common.encoding_errors)
         _write(output, kind, (found for block in blocks for found in mapper.maps(block)), attend.view)

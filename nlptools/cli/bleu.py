@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ from nlptools.configs.bleu import (
     check,
     metric_options,
 )
+from nlptools.configs.shares import Shares, shard
 from nlptools.errors import CheckFailed, UsageError
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     TerOptions,
     Significance,
     BleuReport,
+    Shares,
     exit_codes=(0, 1, 2, 65, 66, 73, 74, 130, 141, 143),
 )
 @click.argument("references", nargs=-1, metavar="REF...", type=click.Path(path_type=str))
@@ -49,6 +52,7 @@ def command(
     ter: TerOptions,
     significance: Significance,
     report: BleuReport,
+    shares: Shares,
     common: Common,
 ) -> None:
     """Score translations with BLEU, chrF and TER.
@@ -58,17 +62,21 @@ def command(
     only for intervals and tests.
     """
     check(references, input, bleu, significance, report)
+    if (shares.shard or shares.skip_done) and report.statistics is None:
+        raise UsageError("--shard and --skip-done need --statistics: a score is of all segments")
+    counted = report.statistics is not None and shares.skip_done and os.path.exists(report.statistics)
     if report.format is None:
         several = len(input.input) > 1 and not sys.stdout.isatty()
         report = dataclasses.replace(report, format="tsv" if several else "text")
     without_blas_threads()
     from nlptools import messages
     from nlptools.files import streams
-    from nlptools.metrics.translation import corpus, segments, statistics_files, systems
+    from nlptools.metrics.translation import corpus, statistics_files, systems
     from nlptools.metrics.translation import report as forms
 
-    if input.merge:
-        metric, statistics = statistics_files.merge(references, keep_rows=significance.resampled)
+    if input.merge or counted:
+        paths = [str(report.statistics)] if counted else references
+        metric, statistics = statistics_files.merge(paths, keep_rows=significance.resampled)
         names = ["merged"]
         if report.fail_under is not None and metric.name == "TER":
             raise UsageError("--fail-under is for bleu or chrf")
@@ -79,7 +87,7 @@ def command(
             corpus.metric_class(name)(**metric_options(name, bleu, chrf, ter, report.sentence))
             for name in sorted(set(bleu.metrics))
         ]
-        blocks = segments.read(names, references, input.num_refs, common.encoding_errors)
+        blocks = _blocks(names, references, input, shares, common)
         if "bleu" in bleu.metrics and bleu.tokenize != "none" and not bleu.force:
             blocks = _watched(blocks, bleu.tokenize)
         if report.sentence:
@@ -96,6 +104,19 @@ def command(
     score = compared.scores[0][0].score
     if report.fail_under is not None and score < report.fail_under:
         raise CheckFailed(f"the score {score:.{max(report.width, 2)}f} is below {report.fail_under:g}")
+
+
+def _blocks(
+    names: list[str], references: tuple[str, ...], input: Input, shares: Shares, common: Common
+) -> Iterator[Block]:
+    """The segments of systems and references, or of the shard."""
+    from nlptools.files import input_parts
+    from nlptools.metrics.translation import segments
+
+    parts = [*names, *references]
+    if shares.shard:
+        parts = input_parts.parallel_shard(parts, *shard(shares.shard))
+    return segments.read(parts[: len(names)], parts[len(names) :], input.num_refs, common.encoding_errors)
 
 
 def _score_sentences(metric: CorpusMetric, blocks: Iterator[Block], report: BleuReport) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from nlptools.cli.input_shares import leave_if_done, refuse_tables, remaining_lines, shard_of
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs
 from nlptools.configs import Common, Compute, LineOutput
 from nlptools.configs.embed import Embed, EmbedWords
+from nlptools.configs.shares import Shares
 from nlptools.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     Embed,
     EmbedWords,
     Compute,
+    Shares,
     LineOutput,
     opens_models=True,
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
@@ -34,6 +37,7 @@ def command(
     embed: Embed,
     embedwords: EmbedWords,
     compute: Compute,
+    shares: Shares,
     lines: LineOutput,
     common: Common,
 ) -> None:
@@ -50,8 +54,17 @@ def command(
     from nlptools.inference.embedding.lines import WINDOW, cosines, prepared
     from nlptools.inference.loading import load
 
-    names = streams.check_inputs(inputs)
-    if not embed.similarity:
+    tables = bool(embed.text_column) or embed.delimiter is not None
+    by_line = embed.similarity or (embed.unit == "sentence" and embed.to in ("jsonl", "tsv"))
+    if tables or not embed.similarity:  # without columns, the lines of --similarity have both texts
+        refuse_tables(shares, inputs, tables)
+    if by_line:
+        names = remaining_lines(inputs, shares, lines.output)
+    else:
+        leave_if_done(shares, lines.output, embed.index)
+        names = shard_of(inputs, shares)
+    append = by_line and shares.skip_done
+    if not embed.similarity and not append:
         _check_outputs(embed, lines)
     embedder = load(model, compute=compute, settings=embed, words=embedwords, errors=common.encoding_errors)
     size = 1 if lines.line_buffered else WINDOW
@@ -59,24 +72,16 @@ def command(
         blocks = streams.all_blocks(names, common.encoding_errors)  # a line has both texts
     else:
         blocks = text_lines.blocks(names, common.encoding_errors, embed.text_column, embed.delimiter)
-    force, line_buffered = lines.force, lines.line_buffered
+    how: dict[str, Any] = {"force": lines.force, "line_buffered": lines.line_buffered, "append": append}
     if embed.similarity:
-        with streams.LineWriter(lines.output, force=force, line_buffered=line_buffered) as out:
+        with streams.LineWriter(lines.output, **how) as out:
             for numbers in cosines(embedder, blocks, -(-size // 2)):
                 out.write_lines(["" if number is None else f"{number:.6f}" for number in numbers])
                 progress.done(len(numbers))
     elif embed.unit == "sentence":
         from nlptools.vectors.files.array_writer import ArrayWriter
 
-        with ArrayWriter(
-            lines.output,
-            embed.to,
-            embedder.dimensions,
-            embed.dtype,
-            keep_lines=False,
-            force=force,
-            line_buffered=line_buffered,
-        ) as array:
+        with ArrayWriter(lines.output, embed.to, embedder.dimensions, embed.dtype, keep_lines=False, **how) as array:
             for texts, ready in prepared(embedder, blocks, size):
                 array.write(embedder.embed(texts, ready), texts)
                 progress.done(len(texts))

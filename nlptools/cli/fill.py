@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from nlptools.cli.input_shares import leave_if_done, remaining_lines, shard_of
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs
 from nlptools.configs import Common, Compute, LineOutput
 from nlptools.configs.fill import Fill
+from nlptools.configs.shares import Shares
 
 if TYPE_CHECKING:
     from nlptools.inference.filling import Filler
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     "fill",
     Fill,
     Compute,
+    Shares,
     LineOutput,
     opens_models=True,
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
@@ -26,23 +29,32 @@ if TYPE_CHECKING:
 @click.argument("model", type=click.Path())
 @filter_inputs
 def command(
-    model: str, inputs: tuple[str, ...], fill: Fill, compute: Compute, lines: LineOutput, common: Common
+    model: str,
+    inputs: tuple[str, ...],
+    fill: Fill,
+    compute: Compute,
+    shares: Shares,
+    lines: LineOutput,
+    common: Common,
 ) -> None:
     """Fill the masks of a text with the most probable words.
 
     MODEL is an encoder with its head for masked tokens: a directory of pretrain-bert, or a Hugging Face BERT.
     """
-    from nlptools.files import streams
+    from nlptools.files import input_parts, streams
     from nlptools.inference import uses
     from nlptools.inference.filling import MaskFiller
     from nlptools.inference.loading import load
 
-    names = streams.check_inputs(inputs)
-    layout = {"tsv": "table"}.get(fill.to, fill.to)
-    with streams.LineWriter(
-        lines.output, force=lines.force, line_buffered=lines.line_buffered, layout=layout
-    ) as output:
-        filler, read = MaskFiller(load(model, use=uses.FILL, compute=compute), fill), 0
+    if fill.to == "tsv":  # a row per word, with the number of the line
+        leave_if_done(shares, lines.output)
+        names, append = shard_of(inputs, shares), False
+    else:
+        names, append = remaining_lines(inputs, shares, lines.output), shares.skip_done
+    how: dict[str, Any] = {"layout": {"tsv": "table"}.get(fill.to, fill.to), "append": append}
+    with streams.LineWriter(lines.output, force=lines.force, line_buffered=lines.line_buffered, **how) as output:
+        filler = MaskFiller(load(model, use=uses.FILL, compute=compute), fill)
+        read = input_parts.lines_before(inputs, names) if fill.to == "tsv" else 0
         for block in streams.batches(names, 1 if lines.line_buffered else 256, common.encoding_errors):
             for line, masks in zip(block.lines, filler.fill(block), strict=True):
                 read += 1
@@ -69,7 +81,7 @@ def _rows(number: int, line: str, masks: list[list[Filler]]) -> list[str]:
 def _json(number: int, line: str, masks: list[list[Filler]]) -> list[str]:
     import json
 
-    found = [[[each.text, each.probability] for each in fillers] for fillers in masks]
+    found = [[[each.text, float(f"{each.probability:.6g}")] for each in fillers] for fillers in masks]
     return [json.dumps({"text": line, "fillers": found}, ensure_ascii=False)]
 
 

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from nlptools.cli.input_shares import refuse_tables, remaining_lines
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs, is_model
 from nlptools.configs import Common, Compute, LineOutput
-from nlptools.configs.generation import Generate, PromptFiles, shard
+from nlptools.configs.generation import Generate, PromptFiles
 from nlptools.configs.seq2seq import Translate
+from nlptools.configs.shares import Shares
 
 if TYPE_CHECKING:
     from nlptools.files.streams import LineBlock, LineWriter
@@ -32,6 +34,7 @@ Item = TypeVar("Item")
     Translate,
     PromptFiles,
     Compute,
+    Shares,
     LineOutput,
     opens_models=True,
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
@@ -45,6 +48,7 @@ def command(
     translate: Translate,
     promptfiles: PromptFiles,
     compute: Compute,
+    shares: Shares,
     lines: LineOutput,
     common: Common,
 ) -> None:
@@ -60,24 +64,23 @@ def command(
     beam search and GPUs. The text can then differ where two tokens are that close.
     """
     _check(generate, translate, files := promptfiles)
-    from nlptools.files import line_ranges, streams
+    from nlptools.files import input_parts, line_ranges, streams
 
     more = list(filter(is_model, inputs))
     if list(inputs[: len(more)]) != more:
         more = []  # a directory among files: the readers report the error
-    names = streams.check_inputs(inputs[len(more) :])
-    first, end = line_ranges.share(names, *shard(files.shard)) if files.shard else (0, None)
-    if files.skip_done:
-        first += line_ranges.done_lines(lines.output)
-    how: dict[str, Any] = {"append": files.skip_done, "layout": "jsonl" if files.json else "text"}
-    files = replace(files, layout=_layout(names, files.layout))
+    whole = streams.check_inputs(inputs[len(more) :])
+    files = replace(files, layout=_layout(whole, files.layout))
+    refuse_tables(shares, whole, layouts=() if files.json_input else ("csv", "parquet"))
+    names = remaining_lines(whole, shares, lines.output)
+    how: dict[str, Any] = {"append": shares.skip_done, "layout": "jsonl" if files.json else "text"}
     with streams.LineWriter(lines.output, force=lines.force, line_buffered=lines.line_buffered, **how) as out:
         from nlptools.inference import loading, uses
         from nlptools.inference.generation import folder_settings
 
         errors = common.encoding_errors
         found = loading.source(model, *more, use=uses.GENERATE, errors=errors)
-        blocks = line_ranges.lines_from(_texts(names, files, errors), first, end)
+        blocks = line_ranges.numbered(_texts(names, files, errors), input_parts.lines_before(whole, names))
         if found.serves(uses.CONTINUE):
             loaded = found.put_to(uses.CONTINUE, found.asked(compute))
             folder_settings.note(loaded.bundle, generate)
@@ -178,18 +181,12 @@ def _layout(names: list[str], layout: str) -> str:
 
 
 def _texts(names: list[str], files: PromptFiles, errors: str) -> Iterator[LineBlock]:
-    """The lines of files, of tables (CSV, Parquet) the texts. Raises UsageError for options that count lines."""
+    """The lines of files, of tables (CSV, Parquet) the texts."""
     from nlptools.corpora import text_lines
     from nlptools.files import layout_names, streams
 
-    table = next((name for name in names if layout_names.named_layout(name) in ("csv", "parquet")), None)
-    if table is None or files.json_input:
-        return streams.all_blocks(names, errors)
-    if files.shard or files.skip_done:
-        from nlptools.errors import UsageError
-
-        raise UsageError(f"{table}: --shard and --skip-done count lines, which a table does not have")
-    return text_lines.blocks(names, errors)
+    table = any(layout_names.named_layout(name) in ("csv", "parquet") for name in names)
+    return text_lines.blocks(names, errors) if table and not files.json_input else streams.all_blocks(names, errors)
 
 
 def _refuse(generate: Generate) -> None:

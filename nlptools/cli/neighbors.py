@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from nlptools.cli.input_shares import leave_if_done, remaining_lines, shard_of
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs
 from nlptools.configs import Common, LineOutput
+from nlptools.configs.shares import Shares
 from nlptools.configs.vectors import Neighbors
 from nlptools.errors import DataError, UsageError
 
@@ -31,13 +33,16 @@ _NUMBERS = {
 @make_command(
     "neighbors",
     Neighbors,
+    Shares,
     LineOutput,
     opens_models=True,
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
 )
 @click.argument("vectors", type=click.Path())
 @filter_inputs
-def command(vectors: str, inputs: tuple[str, ...], neighbors: Neighbors, lines: LineOutput, common: Common) -> None:
+def command(
+    vectors: str, inputs: tuple[str, ...], neighbors: Neighbors, shares: Shares, lines: LineOutput, common: Common
+) -> None:
     """Find the nearest words of words and expressions, or the nearest lines of a text.
 
     VECTORS is a file of word vectors, a directory from convert, the vectors that embed writes for the lines of a text,
@@ -45,19 +50,20 @@ def command(vectors: str, inputs: tuple[str, ...], neighbors: Neighbors, lines: 
     """
     neighbors.check()
     from nlptools import messages
-    from nlptools.files import streams
+    from nlptools.files import input_parts, streams
 
     if vectors == "-" and (not inputs or "-" in inputs):
         raise UsageError("VECTORS and the queries cannot both come from standard input")
-    names = streams.check_inputs(inputs, [] if neighbors.corpus is None else [neighbors.corpus])
-    layout = {"tsv": "table"}.get(neighbors.to, neighbors.to)
+    streams.check_inputs(inputs, [] if neighbors.corpus is None else [neighbors.corpus])
+    names, how = _remaining(inputs, neighbors.to, shares, lines.output)
     if neighbors.metric != "cosine":
         messages.note(_NUMBERS[neighbors.metric])
-    read, answered, missing = 0, 0, 0
+    read = input_parts.lines_before(inputs, names) if neighbors.to == "tsv" else 0
+    answered, missing = 0, 0
     with contextlib.ExitStack() as stack:
         table, embedder = _opened(vectors, neighbors, common.encoding_errors, stack)
         out = stack.enter_context(
-            streams.LineWriter(lines.output, force=lines.force, line_buffered=lines.line_buffered, layout=layout)
+            streams.LineWriter(lines.output, force=lines.force, line_buffered=lines.line_buffered, **how)
         )
         for part in streams.batches(names, 1 if lines.line_buffered else 1024, common.encoding_errors):
             answers = _answers(table, part, neighbors, embedder)
@@ -79,6 +85,14 @@ def command(vectors: str, inputs: tuple[str, ...], neighbors: Neighbors, lines: 
             else "are no line of the text: --model embeds any text"
         )
         messages.warn(f"{missing:,} of {answered:,} queries {why}")
+
+
+def _remaining(inputs: tuple[str, ...], to: str, shares: Shares, output: str) -> tuple[list[str], dict[str, Any]]:
+    """The queries that remain, and how the output is opened. Of --to tsv, a query has several rows, or none."""
+    if to == "tsv":
+        leave_if_done(shares, output)
+        return shard_of(inputs, shares), {"layout": "table"}
+    return remaining_lines(inputs, shares, output), {"layout": to, "append": shares.skip_done}
 
 
 def _opened(

@@ -8,10 +8,12 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from nlptools.cli.input_shares import refuse_tables, remaining_lines
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs
 from nlptools.configs import Common, LineOutput
 from nlptools.configs.sequences import ENGLISH, MAX_VOCAB, MIN_COUNT, THRESHOLDS, Phrases
+from nlptools.configs.shares import Shares
 from nlptools.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,27 +24,29 @@ if TYPE_CHECKING:
 @make_command(
     "phrases",
     Phrases,
+    Shares,
     LineOutput,
     exit_codes=(0, 2, 65, 66, 73, 74, 78, 130, 141, 143),
 )
 @filter_inputs
-def command(inputs: tuple[str, ...], phrases: Phrases, lines: LineOutput, common: Common) -> None:
+def command(inputs: tuple[str, ...], phrases: Phrases, shares: Shares, lines: LineOutput, common: Common) -> None:
     """Join words that belong together into one token, such as new_york.
 
     Reads the inputs one after the other, or standard input, finds words that occur together more often than by chance,
     and writes one line per line.
     """
-    _check(phrases)
+    _check(phrases, shares)
     rule = None if phrases.model else _rule(phrases)
     from nlptools.corpora import text_lines
     from nlptools.files import streams
     from nlptools.sequences import phrase_file
     from nlptools.sequences.phrases import join, learn_and_join
 
-    blocks = text_lines.blocks(inputs, common.encoding_errors)
+    refuse_tables(shares, inputs)
+    blocks = text_lines.blocks(remaining_lines(inputs, shares, lines.output), common.encoding_errors)
     if rule is None:
         models = phrase_file.load(phrases.model or "", phrases.scoring, phrases.threshold)
-        with streams.LineWriter(lines.output, force=lines.force) as output:
+        with streams.LineWriter(lines.output, force=lines.force, append=shares.skip_done) as output:
             for text in join(_single(blocks) if lines.line_buffered else blocks, models):
                 output.write(text)
         return
@@ -64,8 +68,10 @@ def _single(blocks: Iterator[LineBlock]) -> Iterator[LineBlock]:
     )
 
 
-def _check(phrases: Phrases) -> None:
+def _check(phrases: Phrases, shares: Shares) -> None:
     """Raise UsageError for options that exclude each other."""
+    if (shares.shard or shares.skip_done) and not phrases.model:
+        raise UsageError("--shard and --skip-done need --model: phrases are learned from the whole text")
     if phrases.save == "-":
         raise UsageError("--save needs a file: standard output is for the text")
 

@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import click
 
+from nlptools.cli.input_shares import leave_if_done, record_range
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs, is_model
 from nlptools.configs import Common, Compute, LineOutput
 from nlptools.configs.finetuning import Files, Predict
+from nlptools.configs.shares import Shares
 
 
 @make_command(
@@ -18,6 +20,7 @@ from nlptools.configs.finetuning import Files, Predict
     Predict,
     Files,
     Compute,
+    Shares,
     LineOutput,
     opens_models=True,
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
@@ -30,6 +33,7 @@ def command(
     predict: Predict,
     files: Files,
     compute: Compute,
+    shares: Shares,
     lines: LineOutput,
     common: Common,
 ) -> None:
@@ -51,6 +55,7 @@ def command(
     if not predict.columns or by_name not in ("csv", "jsonl"):
         layout_names.check_output(lines.output, "jsonl" if predict.objects else "text")
     more = list(itertools.takewhile(is_model, inputs))
+    leave_if_done(shares, lines.output)
     names = streams.check_inputs(inputs[len(more) :])
     with streams.LineWriter(lines.output, force=lines.force, line_buffered=lines.line_buffered, layout=None) as out:
         from nlptools.inference.loading import load
@@ -58,7 +63,9 @@ def command(
         predictor = load(model, *more, compute=compute, settings=predict, files=files)
         if lines.line_buffered:
             predictor.window = 1
-        for window in predictor.lines(names, common.encoding_errors, lines.force):
+        errors = common.encoding_errors
+        first, end = record_range(names, lambda: predictor.count(names, errors), shares)
+        for window in predictor.lines(names, errors, lines.force, first, end):
             layout_names.check_output(lines.output, predictor.layout)
             out.write_lines(window)
             progress.done(len(window))

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+from nlptools.cli.input_shares import record_range
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs
 from nlptools.configs import Common, LineOutput
 from nlptools.configs.finetuning import Files
 from nlptools.configs.prompting import Prompt
+from nlptools.configs.shares import Shares
 
 
 @make_command(
     "prompt",
     Prompt,
     Files,
+    Shares,
     LineOutput,
     opens_models=True,
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
 )
 @filter_inputs
-def command(inputs: tuple[str, ...], prompt: Prompt, files: Files, lines: LineOutput, common: Common) -> None:
+def command(
+    inputs: tuple[str, ...], prompt: Prompt, files: Files, shares: Shares, lines: LineOutput, common: Common
+) -> None:
     """Write prompts for language models from labelled data.
 
     Fills a template from each record of the input, after an optional description of the task and solved examples:
@@ -40,10 +46,11 @@ def command(inputs: tuple[str, ...], prompt: Prompt, files: Files, lines: LineOu
 
     names = streams.check_inputs(inputs, [name for name in (prompt.examples, prompt.template) if name == "-"])
     escaped = 0
-    with streams.LineWriter(
-        lines.output, force=lines.force, line_buffered=lines.line_buffered, layout=prompt.to
-    ) as out:
-        items = PromptBuilder(prompt, Options(**vars(files)), common.encoding_errors).items(names)
+    builder = PromptBuilder(prompt, Options(**vars(files)), common.encoding_errors)
+    first, end = record_range(names, lambda: builder.count(names), shares, lines.output)
+    how: dict[str, Any] = {"layout": prompt.to, "append": shares.skip_done}
+    with streams.LineWriter(lines.output, force=lines.force, line_buffered=lines.line_buffered, **how) as out:
+        items = builder.items(names, first, end)
         while batch := list(islice(items, 1 if lines.line_buffered else 64)):
             if prompt.json:
                 out.write_lines(map(line_records.json_line, batch))

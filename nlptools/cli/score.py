@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nlptools.cli.input_shares import leave_if_done, refuse_tables, remaining_lines, shard_of
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs, is_model
 from nlptools.configs import Common, Compute, LineOutput
 from nlptools.configs.scoring import Score
+from nlptools.configs.shares import Shares
 from nlptools.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     "score",
     Score,
     Compute,
+    Shares,
     LineOutput,
     opens_models=True,
     exit_codes=(0, 2, 3, 65, 66, 69, 73, 74, 78, 130, 141, 143),
@@ -33,7 +36,13 @@ if TYPE_CHECKING:
 @click.argument("model", type=click.Path())
 @filter_inputs
 def command(
-    model: str, inputs: tuple[str, ...], score: Score, compute: Compute, lines: LineOutput, common: Common
+    model: str,
+    inputs: tuple[str, ...],
+    score: Score,
+    compute: Compute,
+    shares: Shares,
+    lines: LineOutput,
+    common: Common,
 ) -> None:
     """Write log-probabilities of lines and tokens, surprisals of words, or the perplexity of a text.
 
@@ -46,22 +55,22 @@ def command(
     """
     score.check()
     others = list(itertools.takewhile(is_model, inputs))
+    _check_shares(shares, score, bool(others))
     if others:
         _compare([model, *others], inputs[len(others) :], score, compute, lines, common)
         return
-    import json
-    import math
-
     from nlptools.corpora import text_lines
     from nlptools.files import streams
     from nlptools.inference import mixture_directory, uses
     from nlptools.inference.loading import load
 
     layout = "json" if score.per == "total" else "jsonl" if score.json or score.choices else "text"
-    names = streams.check_inputs(inputs, [score.tune] if score.tune else [])
+    streams.check_inputs(inputs, [score.tune] if score.tune else [])
+    names = _remaining(inputs, score, shares, lines.output)
     if score.save is not None:
         mixture_directory.check_target(score.save, lines.force)
-    with streams.LineWriter(lines.output, force=lines.force, line_buffered=lines.line_buffered, layout=layout) as out:
+    how: dict[str, Any] = {"layout": layout, "append": score.per == "line" and shares.skip_done}
+    with streams.LineWriter(lines.output, force=lines.force, line_buffered=lines.line_buffered, **how) as out:
         where: Any = {"compute": compute, "errors": common.encoding_errors}
         if score.choices:
             chooser = load(model, *score.mixed, use=uses.CHOOSE, settings=score, **where)
@@ -76,21 +85,51 @@ def command(
         if score.save is not None and loaded.mixed is not None:
             mixture_directory.save(score.save, loaded.mixed.parts.bundles, loaded.mixed.weights)
         if score.per == "total":
-            result = _perplexity(loaded, names, score, common)
-            # JSON has no infinity: a perplexity too large for a float becomes null
-            plain = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in result.items()}
-            out.write(json.dumps(plain, indent=1, ensure_ascii=False) + "\n")
+            _write_total(_perplexity(loaded, names, score, common), out)
             return
-        size = 1 if lines.line_buffered else 1024
-        if score.text_column is not None:
-            from nlptools.formats import stimuli
-
-            for window in stimuli.read(names, score.text_column, size, common.encoding_errors):
-                out.write_lines(_table(loaded, window, score))
-        else:
-            for block in text_lines.batches(names, size, common.encoding_errors):
-                out.write_lines(_rows(loaded, block.lines, score))
+        for rows in _records(loaded, names, score, 1 if lines.line_buffered else 1024, common.encoding_errors):
+            out.write_lines(rows)
         loaded.unknown.report()
+
+
+def _check_shares(shares: Shares, score: Score, several: bool) -> None:
+    """Raise UsageError where the scores of a line depend on other lines."""
+    if shares.shard and (several or score.per == "total"):
+        raise UsageError("--shard is for --per line, token and word: a perplexity is of the whole text")
+    if (shares.shard or shares.skip_done) and score.one_stream:
+        raise UsageError("--shard and --skip-done cannot be combined with scores that depend on the lines before")
+
+
+def _remaining(inputs: tuple[str, ...], score: Score, shares: Shares, output: str) -> list[str]:
+    """The inputs that are left to score."""
+    refuse_tables(shares, inputs, score.text_column is not None)
+    if score.per == "line":
+        return remaining_lines(inputs, shares, output)
+    leave_if_done(shares, output)
+    return shard_of(inputs, shares)
+
+
+def _write_total(result: JsonObject, out: LineWriter) -> None:
+    """Write an object. JSON has no infinity: a perplexity too large for a float becomes null."""
+    import json
+    import math
+
+    plain = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in result.items()}
+    out.write(json.dumps(plain, indent=1, ensure_ascii=False) + "\n")
+
+
+def _records(model: Scores, names: list[str], score: Score, size: int, errors: str) -> Iterator[Iterator[str]]:
+    """The output for at most `size` lines or records at a time."""
+    if score.text_column is not None:
+        from nlptools.formats import stimuli
+
+        for window in stimuli.read(names, score.text_column, size, errors):
+            yield _table(model, window, score)
+    else:
+        from nlptools.corpora import text_lines
+
+        for block in text_lines.batches(names, size, errors):
+            yield _rows(model, block.lines, score)
 
 
 def _rows(model: Scores, lines: Sequence[str], score: Score) -> Iterator[str]:

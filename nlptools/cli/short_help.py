@@ -7,6 +7,7 @@ import re
 import click
 
 from nlptools.cli.manual.command_pages import command_page
+from nlptools.configs.shares import Shares
 
 # command -> its main options; without a row, all except those that every command has
 MAIN = {
@@ -40,7 +41,7 @@ def text(ctx: click.Context) -> str:
     """The short help of the command of `ctx`."""
     options = {option.name: option for option in ctx.command.get_params(ctx) if isinstance(option, click.Option)}
     groups = getattr(ctx.command, "groups", ())
-    own = [name for group in groups[:-1] for name in group.__dataclass_fields__]
+    own = [name for group in groups[:-1] if group is not Shares for name in group.__dataclass_fields__]
     names = MAIN[str(ctx.info_name)].split() if ctx.info_name in MAIN else ["text", *own]
     formatter = ctx.make_formatter()
     ctx.command.format_usage(ctx, formatter)

@@ -10,6 +10,7 @@ from nlptools.cli.variants import architectures
 from nlptools.configs import Common, Compute, Training
 from nlptools.configs.lm import TrainLM
 from nlptools.configs.lm_presets import PRESETS
+from nlptools.configs.shares import Shares
 
 if TYPE_CHECKING:
     from nlptools.configs import RunDirectory, Threads
@@ -44,8 +45,12 @@ def command(
     options.check()
     errors, record = common.encoding_errors, invocation()
     if not isinstance(options, TrainLM):
+        from nlptools.cli.input_shares import refuse_tables, shard_of
         from nlptools.training.ngrams.train import train_ngrams
 
+        share = Shares(options.shard)
+        refuse_tables(share, inputs)
+        inputs = tuple(shard_of(inputs, share)) if options.shard else inputs
         train_ngrams(inputs, options, training, compute, encoding_errors=errors, invocation=record)
         return
     assert isinstance(training, Training) and isinstance(compute, Compute)

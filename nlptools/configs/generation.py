@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from nlptools.configs import option
 from nlptools.configs.combinations import check_combinations
 from nlptools.errors import UsageError
-
-
-def shard(text: str) -> tuple[int, int]:
-    """(I, N) in a text such as `2/8`, with I from 1 to N. Raises UsageError."""
-    match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
-    if not match or not 1 <= int(match[1]) <= int(match[2]):
-        raise UsageError(f"not a shard: {text!r}, expected I/N with I from 1 to N")
-    return int(match[1]), int(match[2])
 
 
 @dataclass(frozen=True)
@@ -223,13 +214,6 @@ class PromptFiles:
         " the template of the model.",
         metavar="NAME",
     )
-    shard: str | None = option(
-        None,
-        "Read only part I of N (from 1) of the input lines. The outputs of all parts can be concatenated.",
-        metavar="I/N",
-        check=shard,
-    )
-    skip_done: bool = option(False, "Continue after the lines that the output file already contains.")
     to: str = option(
         "text",
         "Output format: text, or a JSON object per line.",

@@ -105,6 +105,13 @@ class BuildVocab:
         metavar="NAME",
         only={"kind": ("words",)},
     )
+    merge: bool = option(
+        False,
+        "Read vocabularies of words (token TAB count) instead of text, and add their counts. Those of all shards, without"
+        " --size and --min-count, give the vocabulary of the whole text.",
+        only={"kind": ("words",)},
+        excludes=("shard", "max_lines", "lowercase"),
+    )
     max_lines: int = option(0, "Learn from a random sample of this many lines; 0: all lines.", low=0, metavar="N")
     threads: int = option(
         0,

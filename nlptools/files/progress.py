@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from nlptools import messages
 from nlptools.files import standard
 from nlptools.files.compression import is_compressed
+from nlptools.files.input_parts import InputPart
 from nlptools.messages import clock
 
 DELAY, BAR_SECONDS, PLAIN_SECONDS = 0.5, 0.2, 60.0  # before the first bar, between bars, between plain lines
@@ -122,11 +123,15 @@ def _begin(meter: Meter, now: float) -> None:
 
 
 def size_of(name: str) -> int | None:
-    """Bytes of an uncompressed file, None for other inputs."""
+    """Bytes of an uncompressed file or a part of it, None for other inputs."""
     if name == "-" and 0 in standard.closed:
         return None
     try:
         status = os.fstat(0) if name == "-" else os.stat(name)
     except OSError:
         return None
-    return status.st_size if stat.S_ISREG(status.st_mode) and not is_compressed(name) else None
+    if not stat.S_ISREG(status.st_mode) or is_compressed(name):
+        return None
+    if isinstance(name, InputPart):
+        return (status.st_size if name.end is None else name.end) - name.start
+    return status.st_size

@@ -19,14 +19,13 @@ from pathlib import Path
 from typing import IO, NamedTuple, cast
 
 from nlptools.errors import DataError, InputError, OutputError, StreamError, UsageError, display, reason
-from nlptools.files import atomic, compression, layout_names, progress, standard
+from nlptools.files import atomic, compression, input_parts, layout_names, progress, standard
+from nlptools.files.input_parts import TEXT, InputPart
 
 BLOCK_BYTES = 1 << 20
 MAX_LINE = 64 << 20  # bytes; a longer line is nearly always a wrong file, and makes some libraries abort
 BOM = b"\xef\xbb\xbf"
-TEXT = "<text>"  # name of the input that `hold_text` sets
 _limits = {"line": MAX_LINE}
-_held = {TEXT: b""}
 
 
 class LineBlock(NamedTuple):
@@ -47,8 +46,7 @@ def limit_lines(size: int) -> None:
 
 def hold_text(lines: Sequence[str]) -> str:
     """The name of an input that consists of `lines` (`--text`); there is one such input."""
-    _held[TEXT] = "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
-    return TEXT
+    return input_parts.hold("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"))
 
 
 def blocks(
@@ -73,7 +71,7 @@ def blocks(
     name = str(path)
     number = 1
     for chunk in line_chunks(name, size):
-        if number == 1 and not keep_bom:
+        if number == 1 and not keep_bom and input_parts.begins(name):
             chunk = chunk.removeprefix(BOM)
         try:
             text = chunk.decode("utf-8", errors)
@@ -218,19 +216,17 @@ def _check_lengths(name: str, number: int, held: int, data: bytes, ends: Sequenc
 
 
 def open_bytes(name: str) -> io.BufferedReader:
-    """`name` opened for reading bytes, decompressed if it is compressed."""
-    if name == TEXT:
-        return io.BufferedReader(io.BytesIO(_held[TEXT]))
+    """`name` opened for reading bytes, decompressed if it is compressed; of a part of an input, its bytes."""
+    if isinstance(name, InputPart):
+        return name.reader(open_bytes(name.name))
     if name == "-":
         if 0 in standard.closed:
             raise InputError("<stdin>: standard input is closed")
         # closefd=False: closing the reader must not free descriptor 0, which the next opened file would get
         return compression.decompressed(open(0, "rb", closefd=False), "<stdin>")
-    _check_readable(name)
-    try:
-        return compression.decompressed(open(name, "rb"), name)
-    except OSError as error:
-        raise InputError(f"{display(name)}: {reason(error)}") from None
+    if name != TEXT:
+        _check_readable(name)
+    return input_parts.opened(name)
 
 
 def regular_file(paths: Iterable[str | None]) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nlptools.configs.tasks.table import TASKS
 from nlptools.errors import UsageError
 from nlptools.files.compression import without_suffix
-from nlptools.files.streams import TEXT
+from nlptools.files.input_parts import TEXT
 
 _OBJECTS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 _TEXTS = {".csv": "csv", **_OBJECTS, ".json": "jsonl", ".xml": "rte", "": "table"}

@@ -18,6 +18,7 @@ from nlptools.configs.seq2seq import Translate
 from nlptools.configs.tasks.table import check_options, refuse_other_options
 from nlptools.errors import BundleError, UsageError, display, reading
 from nlptools.files import progress, streams
+from nlptools.files.line_ranges import lines_from
 from nlptools.files.line_records import escape, unescape
 from nlptools.files.prefetch import one_ahead
 from nlptools.inference.opening import Asked, Opened
@@ -141,17 +142,25 @@ class Predictor:
                 predictions.append(member.predict(some, rows, self.settings.batch_tokens, look))
             yield some, self.task.combined(predictions) if len(predictions) > 1 else predictions[0]
 
-    def lines(self, paths: Sequence[str], errors: str = "strict", force: bool = False) -> Iterator[list[str]]:
+    def count(self, paths: Sequence[str], errors: str = "strict") -> int:
+        """The number of examples of files."""
+        return sum(1 for _ in self.task.read(paths, False, errors))
+
+    def lines(
+        self, paths: Sequence[str], errors: str = "strict", force: bool = False, first: int = 0, end: int | None = None
+    ) -> Iterator[list[str]]:
         """The lines that `predict` writes for the examples of files, a window at a time; warns of cut examples at the end.
 
-        `force`: replace existing files of --predictions, --nbest-file and --null-odds.
+        `force`: replace existing files of --predictions, --nbest-file and --null-odds. `first`, `end`: the examples, from 0; the
+        first of all has a header before it, in layouts with one.
         """
-        first = True
+        head = first == 0
+        examples = itertools.islice(self.task.read(paths, False, errors), first, end)
         with self.task.files(self.settings, force) as add:
-            for some, predictions in self.predictions(self.task.read(paths, False, errors)):
+            for some, predictions in self.predictions(examples):
                 self.layout = self.task.layout_written(some[0], self.settings)
-                yield self.task.lines(predictions, some, self.settings, first)
-                first = False
+                yield self.task.lines(predictions, some, self.settings, head)
+                head = False
                 add(predictions)
         if self.cut:
             messages.warn(f"cut {messages.counted(self.cut, 'example')} that exceeded the maximum length of the model")
@@ -197,11 +206,17 @@ class PairPredictor:
         """See `uses`."""
         return cls([each.bundle for each in models], Backend.detect(asked.compute), asked.settings, asked.files)
 
-    def lines(self, paths: Sequence[str], errors: str = "strict", force: bool = False) -> Iterator[list[str]]:
-        """The output lines of `predict` for lines of `source` or `source TAB target`, a window at a time."""
+    def count(self, paths: Sequence[str], errors: str = "strict") -> int:
+        """The number of lines of files."""
+        return sum(len(block.lines) for block in streams.all_blocks(paths, errors))
+
+    def lines(
+        self, paths: Sequence[str], errors: str = "strict", force: bool = False, first: int = 0, end: int | None = None
+    ) -> Iterator[list[str]]:
+        """The output lines of `predict` for lines of `source` or `source TAB target`, a window at a time; see `Predictor`."""
         settings, translator = self.settings, self.translator
         options = Translate(max_source_length=settings.max_length, window=self.window)
-        for block in streams.all_blocks(paths, errors):
+        for _, block in lines_from(streams.all_blocks(paths, errors), first, end):
             for start in range(0, len(block.lines), self.window):
                 window = block.lines[start : start + self.window]
                 sources = [unescape(line.partition("\t")[0]) for line in window]

@@ -23,6 +23,7 @@ from nlptools.compute.backend import Backend
 from nlptools.configs.finetuning import Files, Predict
 from nlptools.errors import DataError, UsageError, display
 from nlptools.files import streams
+from nlptools.files.line_ranges import lines_from
 from nlptools.files.line_records import escape, unescape
 from nlptools.files.streams import LineBlock
 from nlptools.inference.line_score import token_name
@@ -76,9 +77,16 @@ class PretrainingPredictor(ABC):
         memory.expect_new_shapes()
         return _HEADS[settings.ask or "next"](model.bundle, Backend.detect(asked.compute), settings)
 
-    def lines(self, paths: Sequence[str], errors: str = "strict", force: bool = False) -> Iterator[list[str]]:
+    def count(self, paths: Sequence[str], errors: str = "strict") -> int:
+        """The number of lines of files."""
+        return sum(len(block.lines) for block in streams.all_blocks(paths, errors))
+
+    def lines(
+        self, paths: Sequence[str], errors: str = "strict", force: bool = False, first: int = 0, end: int | None = None
+    ) -> Iterator[list[str]]:
         """The lines that `predict` writes, a window at a time. Raises DataError for a line with another number of texts."""
-        for block in streams.windows(streams.all_blocks(paths, errors), self.window):
+        chosen = (block for _, block in lines_from(streams.all_blocks(paths, errors), first, end))
+        for block in streams.windows(chosen, self.window):
             texts = [self._texts(line, block, number) for number, line in enumerate(block.lines)]
             yield self.answers(texts)
         self.unknown.report()

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 
 from nlptools import messages
 from nlptools.configs.prompting import OUTPUT, Prompt, constant
@@ -109,10 +109,14 @@ class PromptBuilder:
         drawn = random.Random(f"{self.settings.seed} {number}").sample(self.examples, shots + own)
         return [example for example in drawn if example.prompt != query][:shots]
 
-    def items(self, names: Iterable[str]) -> Iterator[JsonObject]:
-        """The JSON object of each record of some files, see `item`."""
+    def count(self, names: Iterable[str]) -> int:
+        """The number of records of some files."""
+        return sum(1 for name in names for _ in self.read(name))
+
+    def items(self, names: Iterable[str], first: int = 0, end: int | None = None) -> Iterator[JsonObject]:
+        """The JSON object of each record of some files, see `item`; of records `first` to `end` (exclusive; None: all)."""
         records = chain.from_iterable(map(self.read, names))
-        return (self.item(record, number) for number, record in enumerate(records))
+        return (self.item(record, number) for number, record in islice(enumerate(records), first, end))
 
     def item(self, record: Record, number: int) -> JsonObject:
         """The JSON object of a record: "prompt", "completion" if it has an answer, and what else the settings ask for. Keys of

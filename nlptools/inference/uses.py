@@ -100,7 +100,12 @@ class Predicts(Protocol):
     window: int
     layout: str
 
-    def lines(self, paths: Sequence[str], errors: str = "strict", force: bool = False) -> Iterator[list[str]]:
+    def count(self, paths: Sequence[str], errors: str = "strict") -> int:
+        """The number of examples of files, which are read for it."""
+
+    def lines(
+        self, paths: Sequence[str], errors: str = "strict", force: bool = False, first: int = 0, end: int | None = None
+    ) -> Iterator[list[str]]:
         """The lines that `predict` writes, a window of examples at a time."""
 
 

@@ -1,4 +1,4 @@
-"""Tokenization of text and its inverse, and learning of vocabularies: the commands tokenize and build-vocab."""
+"""Tokenization of text and its inverse: the command tokenize."""
 
 from __future__ import annotations
 
@@ -8,30 +8,27 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from nlptools import messages
 from nlptools.configs.combinations import check_combinations
-from nlptools.configs.text import SENTENCEPIECE_KINDS, BuildVocab, Tokenize
+from nlptools.configs.text import Tokenize
 from nlptools.environment import available_threads
-from nlptools.errors import DataError, OutputError, UsageError, display, reason
-from nlptools.files import atomic, streams
+from nlptools.errors import DataError, UsageError
+from nlptools.files import streams
 from nlptools.files.streams import LineBlock
-from nlptools.text import learning, sentencepiece_file
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.east_asian import tokenizer_for
-from nlptools.text.huggingface import HuggingFace
 from nlptools.text.pieces import SentencePiece
 from nlptools.text.tokenizer import Tokenizer
 
 _SHARE_BYTES = 1 << 18  # text per work item of a thread
-DEFAULT_SIZE = 8000  # pieces; spm_train's
-
-# -- tokenize ---------------------------------------------------------------------------------------------------------
 
 
 def tokenize(
-    lines: Iterable[str | LineBlock], tokenizer: str | Path | Tokenizer = "words", settings: Tokenize | None = None
+    lines: Iterable[str | LineBlock],
+    tokenizer: str | Path | Tokenizer = "words",
+    settings: Tokenize | None = None,
+    before: int = 0,
 ) -> Iterator[str]:
     """The tokens or ids of each line, separated by single spaces; or, with `settings.decode`, the text of each.
 
@@ -39,6 +36,7 @@ def tokenize(
         lines: lines without their ends, or blocks of them (`streams.blocks`).
         tokenizer: a tokenizer, or the name or path of one; `settings.tokenizer` is ignored.
         settings: see `nlptools tokenize --help`.
+        before: number of lines before these, for the seeds of --sample.
 
     Yields:
         One string per item of `lines`; for a block, its lines joined by newlines, without a newline at the end.
@@ -50,7 +48,7 @@ def tokenize(
     settings = settings or Tokenize()
     if isinstance(tokenizer, (str, Path)):
         tokenizer = tokenizers.load(tokenizer, settings.vocab, settings.lowercase)
-    work = _decoder(tokenizer, settings) if settings.decode else _encoder(tokenizer, settings)
+    work = _decoder(tokenizer, settings) if settings.decode else _encoder(tokenizer, settings, before)
     return _each(lines, work)
 
 
@@ -60,6 +58,7 @@ def tokenize_files(
     errors: str = "strict",
     single: bool = False,
     blocks: Iterable[LineBlock] | None = None,
+    before: int = 0,
 ) -> Iterator[str]:
     """Like `tokenize`, for files (`-`: standard input) and the tokenizer of `settings`; yields one string per block of lines.
 
@@ -67,6 +66,7 @@ def tokenize_files(
         errors: handling of invalid UTF-8: "strict", "replace" or "ignore".
         single: yield one string per line.
         blocks: the text, if it is not the lines of the inputs.
+        before: number of lines before these inputs, for the seeds of --sample.
     """
     check_combinations(settings)
     paths = streams.check_inputs(inputs)
@@ -75,12 +75,18 @@ def tokenize_files(
     blocks = blocks or chain.from_iterable(streams.blocks(path, errors) for path in paths)
     if single:
         blocks = (LineBlock(b.path, b.start + i, [line]) for b in blocks for i, line in enumerate(b.lines))
-    elif lines and isinstance(tokenizer, SentencePiece) and not settings.decode and _are_long_files(paths):
+    elif (
+        lines
+        and isinstance(tokenizer, SentencePiece)
+        and not settings.decode
+        and settings.sample is None  # which counts the lines
+        and _are_long_files(paths)
+    ):
         tokenizer.expect_many()
         blocks = chain.from_iterable(streams.blocks(path, errors, _SHARE_BYTES) for path in paths)
         threads = settings.threads or available_threads()
         return _side_by_side(blocks, _encoder(tokenizer, replace(settings, threads=1)), threads)
-    return tokenize(_watched(blocks, tokenizer), tokenizer, settings)
+    return tokenize(_watched(blocks, tokenizer), tokenizer, settings, before)
 
 
 def _watched(blocks: Iterable[LineBlock], tokenizer: Tokenizer) -> Iterator[LineBlock]:
@@ -119,14 +125,14 @@ def _each(lines: Iterable[str | LineBlock], work: Callable[[LineBlock], str]) ->
         yield work(item if isinstance(item, LineBlock) else LineBlock("<text>", number, [item]))
 
 
-def _encoder(tokenizer: Tokenizer, settings: Tokenize) -> Callable[[LineBlock], str]:
+def _encoder(tokenizer: Tokenizer, settings: Tokenize, lines_before: int = 0) -> Callable[[LineBlock], str]:
     """The function from a block of text to a block of tokens or ids."""
     ids, threads = settings.to == "ids", settings.threads or available_threads()
     if ids and tokenizer.vocab is None:
         raise UsageError(f"the tokenizer '{tokenizer.kind}' has no vocabulary", hint="give it a --vocab FILE")
     before, after = _marks(tokenizer, settings)
     if settings.sample is not None or settings.nbest:
-        segment = _segmenter(tokenizer, settings)
+        segment = _segmenter(tokenizer, settings, lines_before)
         return lambda block: "\n".join(
             "\t".join([" ".join([*before, *map(str, row), *after]) for row in segment(line)]) for line in block.lines
         )
@@ -163,11 +169,11 @@ def _marks(tokenizer: Tokenizer, settings: Tokenize) -> tuple[list[str], list[st
     return marks
 
 
-def _segmenter(tokenizer: Tokenizer, settings: Tokenize) -> Callable[[str], Sequence[Sequence[int | str]]]:
-    """The function from a line to its segmentations: a random one, or the best ones."""
+def _segmenter(tokenizer: Tokenizer, settings: Tokenize, before: int) -> Callable[[str], Sequence[Sequence[int | str]]]:
+    """The function from a line to its segmentations: a random one, or the best ones; `before` is the number of lines before."""
     if not isinstance(tokenizer, SentencePiece):
         raise UsageError(f"{'--nbest' if settings.nbest else '--sample'} needs a SentencePiece model")
-    ids, alpha, count = settings.to == "ids", settings.sample, 0
+    ids, alpha, count = settings.to == "ids", settings.sample, before
     if alpha is None:
         return lambda line: tokenizer.nbest(line, settings.nbest, ids)
 
@@ -233,140 +239,3 @@ def _placed(error: DataError, block: LineBlock, work: Callable[[str], object]) -
         except DataError as line_error:
             return DataError(str(line_error), path=block.path, line=number)
     return error
-
-
-# -- build-vocab ------------------------------------------------------------------------------------------------------
-
-
-def build_vocab(
-    inputs: Sequence[str],
-    settings: BuildVocab,
-    errors: str = "strict",
-    blocks: Iterable[streams.LineBlock] | None = None,
-) -> list[str]:
-    """Learn a vocabulary from files (`-`: standard input) and write it; returns the names of the files written.
-
-    Args:
-        settings: see `nlptools build-vocab --help`.
-        errors: handling of invalid UTF-8: "strict", "replace" or "ignore".
-        blocks: the lines of the files, if they are tables.
-
-    Raises:
-        UsageError: options that cannot be combined.
-        DataError: no training data, or a vocabulary size that is too small for it.
-        OutputError: the output exists, or cannot be created.
-    """
-    _check_vocab_settings(settings)
-    outputs = _outputs(settings)
-    if blocks is None:
-        blocks = chain.from_iterable(streams.blocks(path, errors) for path in streams.check_inputs(inputs))
-    rows: Iterator[list[str]] = (block.lines for block in blocks)
-    if settings.max_lines:
-        rows = iter([_draw(chain.from_iterable(rows), settings.max_lines, settings.seed)])
-    if settings.kind == "words":
-        return _build_words(rows, settings)
-    lines = chain.from_iterable(rows)
-    if settings.kind in SENTENCEPIECE_KINDS:
-        return _build_sentencepiece(lines, settings, outputs)
-    return _build_directory(lines, settings, outputs[0])
-
-
-def _check_vocab_settings(settings: BuildVocab) -> None:
-    check_combinations(settings)
-    if any(any(c in token for c in " \t\r\n") for token in settings.special or ()):
-        raise UsageError("--special: special tokens cannot contain spaces")
-
-
-def _outputs(settings: BuildVocab) -> list[Path]:
-    """The files, or the directory, to write. Raises OutputError if they exist or cannot be created."""
-    if settings.kind == "words":  # streams.Output has its own checks
-        return []
-    path = Path(settings.output)
-    outputs = [path]
-    if settings.kind in SENTENCEPIECE_KINDS:
-        stem = settings.output.removesuffix(".model")
-        outputs = [Path(stem + ".model"), Path(stem + ".vocab")]
-    for output in outputs:
-        exists = output.exists() and not (settings.kind in ("wordpiece", "byte-bpe") and _is_empty_directory(output))
-        if exists and not settings.force:
-            raise OutputError(f"{display(str(output))}: exists", hint="--force replaces it")
-        if not output.parent.is_dir():
-            raise OutputError(f"{display(str(output))}: no such directory: {display(str(output.parent))}")
-        if not os.access(output.parent, os.W_OK):
-            raise OutputError(f"{display(str(output))}: permission denied")
-    return outputs
-
-
-def _is_empty_directory(path: Path) -> bool:
-    return path.is_dir() and not any(path.iterdir())
-
-
-def _draw(lines: Iterable[str], size: int, seed: int) -> list[str]:
-    """A random sample of `size` lines, all with the same probability (reservoir sampling: Vitter 1985, algorithm R)."""
-    generator = random.Random(seed)
-    drawn: list[str] = []
-    for count, line in enumerate(lines):
-        if count < size:
-            drawn.append(line)
-        elif (place := generator.randrange(count + 1)) < size:
-            drawn[place] = line
-    return drawn
-
-
-def _build_words(blocks: Iterable[Sequence[str]], settings: BuildVocab) -> list[str]:
-    tokenizer = tokenizers.load(settings.tokenizer, lowercase=settings.lowercase)
-    with streams.LineWriter(settings.output, force=settings.force) as output:
-        counts = learning.count_words(blocks, tokenizer)
-        special = learning.WORD_SPECIAL if settings.special is None else settings.special
-        vocab = learning.word_vocab(counts, special, settings.size, settings.min_count)
-        output.write_lines(list(vocab.lines()))
-    messages.detail(f"{counts.total()} words, {len(counts)} distinct words, {len(vocab)} vocabulary entries")
-    return [settings.output]
-
-
-def _build_sentencepiece(lines: Iterable[str], settings: BuildVocab, outputs: Sequence[Path]) -> list[str]:
-    model = learning.train_sentencepiece(
-        lines,
-        settings.kind,
-        settings.size or DEFAULT_SIZE,
-        coverage=settings.coverage,
-        special=settings.special or (),
-        lowercase=settings.lowercase,
-        threads=settings.threads,
-    )
-    pieces = sentencepiece_file.check(model, str(outputs[0]))
-    _report_size(len(pieces.texts), settings)
-    table = "".join(f"{text}\t{score:g}\n" for text, score in zip(pieces.texts, pieces.scores, strict=True))
-    atomic.write_whole(outputs[1], table)
-    atomic.write_whole(outputs[0], model)
-    return [str(path) for path in outputs]
-
-
-def _build_directory(lines: Iterable[str], settings: BuildVocab, directory: Path) -> list[str]:
-    size = settings.size or DEFAULT_SIZE
-    shared: dict[str, Any] = {
-        "min_count": settings.min_count,
-        "lowercase": settings.lowercase,
-        "threads": settings.threads,
-    }
-    if settings.kind == "wordpiece":
-        shared["strip_accents"] = settings.strip_accents
-        trained = learning.train_wordpiece(lines, size, special=settings.special or (), **shared)
-    else:
-        special = learning.BYTE_BPE_SPECIAL if settings.special is None else settings.special
-        trained = learning.train_byte_bpe(lines, size, special=special, **shared)
-    tokenizer = HuggingFace(trained, str(directory))
-    _report_size(len(tokenizer.vocab), settings)
-    try:
-        directory.mkdir(exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{display(str(directory))}: {reason(error)}") from None
-    return [str(directory / name) for name in tokenizer.save(directory)]
-
-
-def _report_size(pieces: int, settings: BuildVocab) -> None:
-    """Report the number of pieces; warn if it is less than requested, except for character models."""
-    requested = settings.size or DEFAULT_SIZE
-    if pieces < requested and settings.kind != "char":
-        messages.warn(f"the vocabulary has {pieces} pieces instead of {requested}: the text is too short for more")
-    messages.detail(f"{pieces} pieces")

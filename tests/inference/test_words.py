@@ -23,7 +23,7 @@ from nlptools.layers.output import LogProbabilities
 from nlptools.models import registry
 from nlptools.models.language.ngram import NGramConfig, NGrams
 from nlptools.models.language.ngram_decoder import NGramDecoder
-from nlptools.text import tokenization
+from nlptools.text import vocabulary_building
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.packages import tokenizers_package
 from nlptools.text.tokenizer import Tokenizer, load
@@ -45,7 +45,7 @@ def tokenizers(tmp_path_factory: pytest.TempPathFactory, english: list[str]) -> 
     text.write_text("\n".join(english[:300]) + "\n", encoding="utf-8")
     learned = {}
     for kind, name in (("unigram", "u.model"), ("bpe", "b.model"), ("wordpiece", "wp"), ("byte-bpe", "bb")):
-        tokenization.build_vocab([str(text)], BuildVocab(kind=kind, output=str(directory / name), size=350))
+        vocabulary_building.build_vocab([str(text)], BuildVocab(kind=kind, output=str(directory / name), size=350))
         learned[kind] = load(directory / name)
     letters = Vocab(["<unk>", "</s>", "▁", "\t", *"abcdefghijklmnopqrstuvwxyz"])
     words = Vocab(["<unk>", "</s>", "the", "cat", "sat", "on", "a", "mat"])

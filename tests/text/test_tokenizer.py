@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nlptools.configs.text import BuildVocab
 from nlptools.errors import BundleError, InputError, UsageError
-from nlptools.text import mecab, tokenization
+from nlptools.text import mecab, tokenization, vocabulary_building
 from nlptools.text.tokenizer import NAMES, load
 from nlptools.text.vocab import Vocab
 
@@ -39,7 +39,7 @@ def made(tmp_path_factory, english):
     text.write_text("\n".join(english[:1500]) + "\n", encoding="utf-8")
 
     def learn(kind, name, **more):
-        tokenization.build_vocab([str(text)], BuildVocab(kind=kind, output=str(directory / name), **more))
+        vocabulary_building.build_vocab([str(text)], BuildVocab(kind=kind, output=str(directory / name), **more))
         return directory / name
 
     special = ("<unk>", "<s>", "</s>")

@@ -10,6 +10,7 @@ from nlptools.configs import REQUIRED, RunDirectory, Threads, option, redefined
 from nlptools.configs.architectures.shared import architecture
 from nlptools.configs.combinations import check_combinations
 from nlptools.configs.lm import TrainLM
+from nlptools.configs.shares import Shares
 from nlptools.configs.units import size
 from nlptools.errors import UsageError
 
@@ -85,6 +86,16 @@ class NGramOptions:
         metavar="DIR",
         multiple=True,
         more=lambda argument: True,
+    )
+    shard: str | None = redefined(
+        Shares,
+        "shard",
+        None,
+        "Count part I of N (from 1) of the lines only; --merge adds the counts of all parts. array: the task of a SLURM job"
+        " array.",
+        needs=("keep_counts",),
+        excludes=("merge",),
+        only={"document": ("line",)},
     )
     arpa: str | None = option(None, "Also write the model to this ARPA file.", metavar="FILE", free=True)
 

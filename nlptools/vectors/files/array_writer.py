@@ -62,8 +62,8 @@ class _Rewritable(LineWriter):
         rewinds: whether they can be.
     """
 
-    def __init__(self, path: str, *, force: bool, line_buffered: bool) -> None:
-        super().__init__(path, force=force, line_buffered=line_buffered, layout=None)
+    def __init__(self, path: str, *, force: bool, line_buffered: bool, append: bool = False) -> None:
+        super().__init__(path, force=force, line_buffered=line_buffered, append=append, layout=None)
         self.rewinds = False
         if not isinstance(self._stream, (io.BufferedWriter, io.FileIO)):  # compressed
             return
@@ -106,6 +106,7 @@ class ArrayWriter:
         *,
         force: bool = False,
         line_buffered: bool = False,
+        append: bool = False,
         keep_lines: bool = True,
     ) -> None:
         """
@@ -115,6 +116,7 @@ class ArrayWriter:
             dimensions: D, also for an output without any vector.
             dtype: "float32" or "float16", which has fewer digits in text.
             line_buffered: write every line by itself.
+            append: write to the end of an existing file.
             keep_lines: whether to write the lines of `NAME.npy` to `NAME.vocab.tsv`.
 
         Raises:
@@ -131,7 +133,7 @@ class ArrayWriter:
         self._beside: LineWriter | None = None
         self._spool: IO[bytes] | None = None
         with contextlib.ExitStack() as stack:
-            self._out = _Rewritable(path, force=force, line_buffered=line_buffered)
+            self._out = _Rewritable(path, force=force, line_buffered=line_buffered, append=append)
             stack.push(self._out)
             if format == "npy" and keep_lines and self._out.is_file():
                 self._beside = stack.enter_context(LineWriter(words_beside(path), force=force))
