@@ -18,7 +18,7 @@ from nlptools.errors import UsageError
 from nlptools.files import line_records
 from nlptools.files.layout_names import TABLES, named_layout
 from nlptools.formats import examples as kinds
-from nlptools.formats import readers, records
+from nlptools.formats import readers, records, values
 from nlptools.formats.examples import Place
 from nlptools.formats.lines import InputLines, column_number, header_names
 from nlptools.formats.reading_options import Options
@@ -68,6 +68,11 @@ def _records(lines: InputLines, names: Collection[str], options: Options) -> Ite
     if layout in records.OBJECTS:
         for number, value in records.objects(lines, layout):
             fields = {name: _text(each) for name, each in value.items() if each is not None}
+            for name, text in fields.items():
+                if not values.is_finite(value[name]):
+                    raise lines.refuse(number, f"no value: {name!r} is NaN or infinity")
+                if not line_records.is_text(text):
+                    raise lines.refuse(number, f"the text under {name!r} holds half a surrogate pair")
             for name, column in zip((INPUT, OUTPUT), _columns(options)):
                 if column is not None and column in fields:
                     fields[name] = fields[column]

@@ -63,12 +63,13 @@ def load_array(path: str, types: str = "f") -> Array:
     if "1" not in types and (path == "-" or compression.is_compressed(path) or streams.is_pipe_or_device(path)):
         return read_arrays(path, types)
     try:
-        array = np.load(path, mmap_mode="r")
+        with np.errstate(over="raise"):  # a size beyond 64 bits
+            array = np.load(path, mmap_mode="r")
     except FileNotFoundError:
         raise InputError(f"{display(path)}: no such file") from None
     except OSError as error:
         raise InputError(f"{display(path)}: {reason(error)}") from None
-    except (ValueError, EOFError, SyntaxError, TypeError, OverflowError) as error:
+    except (ValueError, EOFError, SyntaxError, TypeError, ArithmeticError) as error:
         _refuse(error, path)
     dimensions = 1 if "1" in types else 2
     if not isinstance(array, np.ndarray) or array.ndim != dimensions or array.dtype.kind not in types:
