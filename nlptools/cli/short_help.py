@@ -30,6 +30,7 @@ MAIN = {
     "serve": "host port name chat quantize batch_size most_tokens most_body cors timeout device threads",
     "score": "per stride document text output force line_buffered device",
     "embed": "output to unit pooling layers normalize prompt max_length text force device",
+    "neighbors": "neighbors method metric restrict lines_file model corpus to source_format text output force line_buffered",
     "project": "output method dims count words arrows perplexity title force seed",
     "align-vectors": "dictionary output both refine normalize test held_out force",
     "bleu": "input metrics tokenize lowercase confidence paired_bs sentence format score_only fail_under",
