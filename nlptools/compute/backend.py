@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from nlptools.compute import memory
 from nlptools.json_types import Json, JsonObject
@@ -36,8 +36,16 @@ if TYPE_CHECKING:
     import numpy as np
 
 T = TypeVar("T")
+Model = TypeVar("Model")  # a protocol of modules
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 _BUCKET = 1 << 25  # elements that are summed over processes in one message
+
+
+class RunsIn16Bits(Protocol):
+    """A model that knows whether a CPU can run it in 16 bits."""
+
+    @property
+    def runs_in_16_bits(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -76,7 +84,7 @@ class Backend:
             return replace(backend, precision="fp32")  # one type for all processes, whatever each has measured
         return backend
 
-    def for_model(self, *models: Any) -> Backend:
+    def for_model(self, *models: RunsIn16Bits) -> Backend:
         """This backend; in fp32 if it computes on a CPU and one of the models cannot be run in 16 bits there."""
         if self.device.type != "cpu" or self.precision == "fp32" or all(m.runs_in_16_bits for m in models):
             return self
@@ -113,7 +121,7 @@ class Backend:
         """
         return self.device.type == "cpu"
 
-    def put(self, array: np.ndarray[Any, Any]) -> torch.Tensor:
+    def put(self, array: np.ndarray) -> torch.Tensor:
         """A tensor on the device; pinned and asynchronous on a GPU."""
         tensor = torch.from_numpy(array)
         if self.device.type == "cuda":
@@ -128,13 +136,12 @@ class Backend:
             raise Unavailable("training in fp16 is not supported", hint="use --precision bf16 or fp32")
         _choose_float32_products()
 
-    def for_inference(self, module: Any) -> Any:
+    def for_inference(self, module: Model) -> Model:
         """`module` on the device, in the working type, without gradients."""
-        module = module.to(device=self.device, dtype=self.dtype)
-        module.requires_grad_(False)
-        return module.eval()
+        moved = cast(torch.nn.Module, module).to(device=self.device, dtype=self.dtype)
+        return cast(Model, moved.requires_grad_(False).eval())
 
-    def compiled(self, module: torch.nn.Module) -> Any:
+    def compiled(self, module: torch.nn.Module) -> Callable[..., dict[str, torch.Tensor]]:
         """`module`, compiled.
 
         Raises:
@@ -178,14 +185,14 @@ class Backend:
         for gradient, part in zip(gradients, torch.split(flat, [g.numel() for g in gradients]), strict=True):
             gradient.copy_(part.view_as(gradient))
 
-    def broadcast(self, value: Any) -> Any:
+    def broadcast(self, value: T | None) -> T:
         """The main process's `value` (made of plain JSON types) in every process."""
-        if self.world_size == 1:
-            return value
         box = [value]
+        if self.world_size == 1:
+            return cast(T, value)
         with self._communication():
             dist.broadcast_object_list(box, src=0)
-        return box[0]
+        return cast(T, box[0])
 
     @property
     def processes(self) -> str:

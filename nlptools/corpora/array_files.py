@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
@@ -25,7 +25,7 @@ class ArrayFiles:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._files: dict[str, tuple[IO[bytes], np.dtype[Any], str]] = {}
+        self._files: dict[str, tuple[IO[bytes], np.dtype[np.generic], str]] = {}
 
     def append(self, name: str, array: np.ndarray) -> None:
         """Append `array` to the file `name`, in the type of the first array of that file.

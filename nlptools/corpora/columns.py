@@ -18,7 +18,7 @@ from nlptools.arrays import Array
 from nlptools.errors import BundleError, InputError, StreamError, display, reason
 from nlptools.files import atomic
 
-_TYPES: dict[str, np.dtype[Any]] = {
+_TYPES: dict[str, np.dtype[np.generic]] = {
     "I64": np.dtype(np.int64),
     "F64": np.dtype(np.float64),
     "I32": np.dtype(np.int32),
@@ -32,7 +32,7 @@ _PIECE = 1 << 20  # numbers copied at a time
 class Column:
     """An array of numbers in a file. Slices are read from the file at each use."""
 
-    def __init__(self, path: Path, dtype: np.dtype[Any], length: int, offset: int = 0) -> None:
+    def __init__(self, path: Path, dtype: np.dtype[np.generic], length: int, offset: int = 0) -> None:
         """`offset` is the first byte."""
         self.path, self.dtype, self.offset = path, dtype, offset
         self._length = length

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nlptools.arrays import Array
 from nlptools.configs.metrics import MetricRequest
 from nlptools.errors import DataError, UsageError
 from nlptools.metrics import resampling
@@ -29,8 +30,8 @@ from nlptools.version import __version__
 Weights = NDArray[np.int64]  # how often each example counts
 Values = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Table = NDArray[Any]  # statistics: int64, or float64 where a statistic is not a count
-Floats = NDArray[Any]  # float64 or float32
+Table = Array  # statistics: int64, or float64 where a statistic is not a count
+Floats = Array  # float64 or float32
 FloatType = type[np.floating[Any]]
 Details = dict[str, Any]  # JSON
 Paths = tuple[str | None, str | None]  # files of gold and predictions, for messages

@@ -10,10 +10,11 @@ Shapes: N examples, B resamples, b of them at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from nlptools.arrays import Array
 
 SEED = 12345
 RESAMPLES = 1000
@@ -30,7 +31,7 @@ def weights(count: int, resamples: int, rng: np.random.Generator) -> Iterator[ND
         yield np.bincount(draws.ravel(), minlength=rows * count).reshape(rows, count)
 
 
-def interval(values: NDArray[np.floating[Any]]) -> tuple[float, float]:
+def interval(values: Array) -> tuple[float, float]:
     """(mean, half the width of the 95% interval) of resampled `values` (B,), the interval between ranked values.
 
     Both have the precision of the type of the values.

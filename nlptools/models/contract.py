@@ -201,6 +201,10 @@ class Attends(Protocol):
     """A language model or an encoder with attention, for looking at its weights."""
 
     @property
+    def runs_in_16_bits(self) -> bool:
+        """See `Decoder`."""
+
+    @property
     def max_context(self) -> int | None:
         """See `Decoder`."""
 

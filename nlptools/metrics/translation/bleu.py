@@ -208,8 +208,8 @@ class Bleu(CorpusMetric):
     def _precisions(self, totals: Table) -> tuple[Floats, Floats, Floats, Floats]:
         """Smoothed matches and n-grams, precisions in percent, and whether the sums have n-grams of an order: (B, N) each."""
         kind = score_type(totals)
-        counts = np.array(totals[:, 2 : 2 + self.order], kind)
-        possible = np.array(totals[:, 2 + self.order :], kind)
+        counts: Floats = np.array(totals[:, 2 : 2 + self.order], kind)
+        possible: Floats = np.array(totals[:, 2 + self.order :], kind)
         if self.smooth == "add-k":
             counts[:, 1:] += kind(self._value or 0.0)
             possible[:, 1:] += kind(self._value or 0.0)

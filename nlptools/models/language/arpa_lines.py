@@ -8,7 +8,6 @@ Shapes: G n-grams, V words, C cells.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,11 +110,11 @@ def number_cells(values: Floats, separator: bytes) -> Cells:
     return cells
 
 
-def _table(texts: Sequence[bytes]) -> NDArray[Any]:
+def _table(texts: Sequence[bytes]) -> np.ndarray:
     return np.frombuffer(b"".join([text.ljust(4, b"\0") for text in texts]), np.uint32)
 
 
-def _heads(separator: bytes) -> NDArray[Any]:
+def _heads(separator: bytes) -> np.ndarray:
     """The beginnings of numbers, by their whole part: with a sign for 0 to 99, without one from 100 on."""
     return _table([b"%b%b%d" % (separator, sign, whole) for sign in (b"-", b"") for whole in range(100)])
 

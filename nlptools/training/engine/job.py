@@ -10,18 +10,18 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar, cast
 
 from torch import nn
 
 from nlptools import bundle, messages
 from nlptools.batches.source import BatchSource
-from nlptools.compute.backend import Backend
+from nlptools.compute.backend import Backend, RunsIn16Bits
 from nlptools.configs import Compute, Training
 from nlptools.errors import Stopped, display
 from nlptools.files import artifacts, atomic
 from nlptools.files.json_fields import child
-from nlptools.json_types import JsonObject
+from nlptools.json_types import Json, JsonObject
 from nlptools.layers import lora
 from nlptools.metrics.criterion import Criterion
 from nlptools.training.engine import lifecycle, run_directory
@@ -44,7 +44,7 @@ class TaskData(run_directory.RunData, Protocol):
 
 
 D = TypeVar("D", bound=TaskData)
-M = TypeVar("M")
+M = TypeVar("M", bound=RunsIn16Bits)
 
 
 class TrainingRun(Protocol[D, M]):
@@ -190,13 +190,14 @@ class _Steps(Generic[D, M]):
         return {"seed": self.compute.seed, "backend": self.backend.describe()}
 
     def train(self, data: D, record: Record) -> _Ended[M]:
-        self.backend.broadcast({"paths": data.paths(), "backend": record["backend"]})
+        self.backend.broadcast((data.paths(), record["backend"]))
         return self._train(data, record)
 
     def follow(self) -> _Ended[M]:
         """The other processes: open the data that the main process has read, and train."""
-        lead = self.backend.broadcast(None)
-        ended = self.continuing(lead)._train(self.task.open(lead["paths"]), {})
+        lead: tuple[list[str | None], Json] = self.backend.broadcast(None)
+        paths, backend = lead
+        ended = self.continuing({"backend": backend})._train(self.task.open(paths), {})
         if ended.stopped is not None:
             raise Stopped("", exit_code=run_directory.stopped_status())  # the main process alone reports it
         return ended
@@ -261,8 +262,8 @@ class _Steps(Generic[D, M]):
         """The model on the device, its objective, and the backend with the precision that it trains in."""
         model, backend = self.task.model(), self.backend
         backend.seed(self.compute.seed)
-        assert isinstance(model, nn.Module)
-        objective = self.task.objective(model.to(backend.device))
+        cast(nn.Module, model).to(backend.device)
+        objective = self.task.objective(model)
         if objective.trains_in_16_bits:
             backend = backend.for_model(model)
         else:

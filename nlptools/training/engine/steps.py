@@ -6,6 +6,8 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
+from operator import add
 from typing import Any
 
 import torch
@@ -113,7 +115,7 @@ class Fit:
             carried = self.carried[part] if self.objective.continues(batch) else ()
             outputs = self.forward(*map(self.backend.put, self.objective.arrays(batch)), *carried)
             self.carried[part] = tuple(value for name, value in outputs.items() if name.startswith(CARRIED))
-            loss = sum(outputs[name] / max(1.0, count) for name, count in counts.items())
+            loss = reduce(add, (outputs[name] / max(1.0, count) for name, count in counts.items()))
             loss.backward()
             self.weights.collect()
             for name, value in outputs.items():

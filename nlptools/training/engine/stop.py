@@ -8,9 +8,9 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from contextvars import ContextVar, Token
 from types import FrameType, TracebackType
-from typing import Any
 
 from nlptools import environment, messages
 from nlptools.files import atomic
@@ -36,7 +36,7 @@ class Stop:
     def __init__(self, max_seconds: float | None = None) -> None:
         self.reason: str | None = None
         self._deadline = None if max_seconds is None else time.monotonic() + max_seconds
-        self._before: dict[int, Any] = {}
+        self._before: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
         self._outer: Token[Stop | None] | None = None
         self._signalled: int | None = None  # the write end of a pipe, to which the interpreter writes signal numbers
 

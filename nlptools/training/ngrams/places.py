@@ -7,8 +7,6 @@ Shapes: T tokens, V words, P places of a part, G different n-grams of a part.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from nlptools.arrays import Array, Ints, Longs
@@ -69,7 +67,7 @@ def divided(words: Ints, bos: int, V: int) -> list[NGramPlaces]:
     return [NGramPlaces(some, words.take(some).astype(some.dtype)) for some in np.split(places, ends[:-1]) if len(some)]
 
 
-def smallest_type(size: int) -> type[np.signedinteger[Any]]:
+def smallest_type(size: int) -> type[np.int8 | np.int16 | np.int32 | np.int64]:
     """The type of numbers below `size`."""
     return np.int32 if size < 1 << 31 else np.int64
 

@@ -15,15 +15,15 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nlptools.arrays import Array, Floats
 from nlptools.errors import DataError, StreamError, UsageError, reason
 from nlptools.training.word_vectors.processes import deal
 
-Keys = np.ndarray[Any, np.dtype[np.uint64]]
+Keys = NDArray[np.uint64]
 
 PAIR = np.dtype([("row", "<i4"), ("column", "<i4"), ("count", "<f4")])
 BLOCK = 1 << 16  # tokens processed at a time

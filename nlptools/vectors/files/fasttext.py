@@ -19,6 +19,7 @@ import numpy as np
 from nlptools.arrays import Array, Floats
 from nlptools.errors import UsageError
 from nlptools.files.streams import LineWriter
+from nlptools.json_types import Json
 from nlptools.vectors import checks
 from nlptools.vectors.files.word2vec import map_file
 from nlptools.vectors.rows import Places
@@ -119,7 +120,7 @@ def read(path: str, errors: str = "strict") -> Vectors:
     return Vectors(words, SubwordRows(words, subwords), subwords=subwords, counts=counts, path=path)
 
 
-def _dictionary(reader: _Reader, settings: dict[str, Any], errors: str) -> tuple[WordList, list[int]]:
+def _dictionary(reader: _Reader, settings: dict[str, Json], errors: str) -> tuple[WordList, list[int]]:
     size, words, labels = reader.unpack("iii")
     settings["ntokens"], pruned = reader.unpack("qq")
     if min(size, words, labels) < 0 or size != words + labels or size * 10 > len(reader.data) - reader.at:

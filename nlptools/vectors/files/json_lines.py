@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from typing import Any
 
 import numpy as np
 
@@ -73,7 +72,7 @@ def parse_record(line: str, path: str, number: int) -> tuple[str, Floats]:
         row = numbers.astype(np.float32) if numbers.dtype.kind in "fiu" else np.empty(0, np.float32)
     if row.ndim != 1 or not len(row) or not np.isfinite(row).all():
         raise DataError('expected finite numbers under "embedding"', path=path, line=number)
-    text: Any = next((record[key] for key in _TEXT_KEYS if key in record), number - 1)
+    text = next((record[key] for key in _TEXT_KEYS if key in record), number - 1)
     return text if isinstance(text, str) else json.dumps(text, ensure_ascii=False), row
 
 

@@ -11,7 +11,7 @@ import io
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
@@ -116,7 +116,7 @@ def read_arrays(path: str, types: str = "f", opened: io.BufferedReader | None = 
     return np.frombuffer(data, dtype).reshape(-1, width)
 
 
-def _read_header(stream: io.BufferedReader, path: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def _read_header(stream: io.BufferedReader, path: str) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
     try:
         version = np.lib.format.read_magic(stream)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0

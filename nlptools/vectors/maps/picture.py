@@ -44,7 +44,7 @@ def _draw(drawn: MapPoints, suffix: str, width: float, height: float) -> bytes:
     top = _heading(figure, drawn, palette)
     axis: Any = (_space if drawn.coordinates.shape[1] == 3 else _plane)(figure, drawn, top)
     size = float(np.clip(3000 / len(drawn.words), 4, 18))
-    flat: dict[str, Any] = {} if drawn.coordinates.shape[1] == 2 else {"depthshade": False}  # shading hides points
+    flat: dict[str, bool] = {} if drawn.coordinates.shape[1] == 2 else {"depthshade": False}  # shading hides points
     axis.scatter(*drawn.coordinates.T, s=size, c=colors, alpha=0.85, linewidths=0, zorder=2, **flat)
     figure.canvas.draw()  # from here on, places in pixels are known
     places = _pixels(axis, drawn.coordinates)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -124,13 +124,17 @@ def _by_rows(rows: Array, mean: Array) -> tuple[Array, Array]:
 # -- other packages ---------------------------------------------------------------------------------------------------
 
 
+class _Estimator(Protocol):
+    def fit_transform(self, rows: Array) -> Array: ...
+
+
 def check_method(method: str) -> None:
     """Raise Unavailable if the package of `method` is not installed, before any work is done."""
     if method != "pca":
         _estimator(method)
 
 
-def _estimator(method: str) -> Callable[..., Any]:
+def _estimator(method: str) -> Callable[..., _Estimator]:
     """The class that computes a method."""
     try:
         with warnings.catch_warnings():
@@ -142,7 +146,7 @@ def _estimator(method: str) -> Callable[..., Any]:
     except ImportError:
         package = "scikit-learn" if method == "tsne" else "umap-learn"
         raise Unavailable(f"--method {method} needs the {package} package", extra="viz") from None
-    return cast(Callable[..., Any], estimator)
+    return cast(Callable[..., _Estimator], estimator)
 
 
 def _start(rows: Array, dims: int, seed: int) -> Array:
@@ -166,13 +170,13 @@ def _tsne(rows: Array, dims: int, perplexity: float, seed: int) -> Array:
 
 def _umap(rows: Array, dims: int, neighbors: int, seed: int) -> Array:
     make = _estimator("umap")
-    start: Any = "spectral" if len(rows) > dims + 2 else _start(rows, dims, seed)
+    start: str | Array = "spectral" if len(rows) > dims + 2 else _start(rows, dims, seed)
     near = min(neighbors, len(rows) - 1)
     model = make(n_components=dims, n_neighbors=near, init=start, random_state=seed, n_jobs=1)
     return np.asarray(_quietly(model, rows), np.float64)
 
 
-def _quietly(model: Any, rows: Array) -> Any:
+def _quietly(model: _Estimator, rows: Array) -> Array:
     """Fit, with warnings of the package as messages of ours."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
