@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from nlptools import bundle, messages
 from nlptools.batches.features import Features
@@ -23,7 +23,7 @@ from nlptools.files.line_records import escape, unescape
 from nlptools.files.prefetch import one_ahead
 from nlptools.inference.opening import Asked, Opened
 from nlptools.models.contract import EncoderDecoder
-from nlptools.models.tasks.heads import TaskHeads
+from nlptools.models.tasks.heads import EncoderWithHeads, TaskHeads
 from nlptools.models.tasks.logistic import Logistic
 from nlptools.models.tasks.text_classifiers import TextClassifier
 from nlptools.models.tasks.word_tagger import WordTagger
@@ -48,7 +48,7 @@ class TaskMember:
     encoding: Any
     which: Layers
     backend: Backend
-    model: TaskHeads
+    model: EncoderWithHeads
 
     @classmethod
     def of(cls, loaded: bundle.Bundle[TaskModel], backend: Backend, settings: Predict, files: Files) -> TaskMember:
@@ -61,7 +61,7 @@ class TaskMember:
                 raise BundleError(f"{display(str(loaded.path))}: config.json: max_length is {saved}")
             encoding = tasks.encoding(loaded, settings.max_length or saved, backend.threads)
             which = tasks.seen_layers(loaded)
-        model: Any = backend.for_inference(loaded.model)
+        model = cast(EncoderWithHeads, backend.for_inference(loaded.model))
         return cls(loaded.path, task, encoding, which, backend, model)
 
     def predict(

@@ -16,7 +16,7 @@ from nlptools.batches.pairs import cut_batches
 from nlptools.compute.backend import Backend
 from nlptools.configs.layers import Layers
 from nlptools.layers.packed import EqualLengths
-from nlptools.models.tasks.heads import OF_TOKENS, TaskHeads
+from nlptools.models.tasks.heads import OF_TOKENS, EncoderWithHeads
 from nlptools.tasks.without_pretraining import FAMILIES
 
 LAST = Layers("sum", -1)
@@ -24,7 +24,9 @@ _OF_ROWS = ("sequence", "choice")  # heads of one token per row: the first, or i
 OF_SPANS = ("mentions",)  # heads that take token spans: the first target, "spans"
 
 
-def hidden_states(model: TaskHeads, head: str, which: Layers, ids: Tensor, mask: Tensor, types: Tensor) -> Tensor:
+def hidden_states(
+    model: EncoderWithHeads, head: str, which: Layers, ids: Tensor, mask: Tensor, types: Tensor
+) -> Tensor:
     """(B, T) ids, mask and types -> the hidden states for the head: (B, T, D), or (B, 1, D) for a head of one token."""
     if head in _OF_ROWS and which == LAST:
         return model.row_states(ids, mask, types)
@@ -38,7 +40,7 @@ RowLogits = Callable[[np.ndarray], Sequence[np.ndarray] | np.ndarray]
 
 
 def logits(
-    model: TaskHeads,
+    model: EncoderWithHeads,
     head: str,
     features: Features,
     backend: Backend,
@@ -84,7 +86,7 @@ def in_batches(
 
 
 def _of_rows(
-    model: TaskHeads, head: str, which: Layers, features: Features, backend: Backend, rows: np.ndarray
+    model: EncoderWithHeads, head: str, which: Layers, features: Features, backend: Backend, rows: np.ndarray
 ) -> Sequence[np.ndarray]:
     """The logits of each of the rows (B,), sorted by length, in one batch."""
     hidden = _hidden(model, head, which, features, rows, backend)
@@ -101,7 +103,7 @@ def _spans(features: Features, rows: np.ndarray, backend: Backend) -> tuple[Tens
 
 
 def _hidden(
-    model: TaskHeads, head: str, which: Layers, features: Features, rows: np.ndarray, backend: Backend
+    model: EncoderWithHeads, head: str, which: Layers, features: Features, rows: np.ndarray, backend: Backend
 ) -> Tensor:
     """The hidden states for the head of some rows, sorted by length: (B, 1, D) for a head of one token per row, else
     (N, D) of all tokens.

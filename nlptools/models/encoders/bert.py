@@ -32,7 +32,7 @@ from nlptools.layers.query_positions import QueryPositions
 from nlptools.layers.relations import UNRELATED, DistanceBuckets, Relation
 from nlptools.layers.transformer import Block, Heads
 from nlptools.models.contract import Hidden, layer_of, linear_maps
-from nlptools.models.tasks.heads import BESIDE_HEADS, ROW_HEADS, TASK_HEADS, TaskHeads
+from nlptools.models.tasks.heads import BESIDE_HEADS, ROW_HEADS, TASK_HEADS, EncoderWithHeads
 
 
 @dataclass(frozen=True)
@@ -319,7 +319,7 @@ PRETRAINING_HEADS = ("pooler", "masked", "next_sentence", "replaced")
 HEADS = (*PRETRAINING_HEADS, *TASK_HEADS, *BESIDE_HEADS)
 
 
-class BertWithHeads(TaskHeads):
+class BertWithHeads(EncoderWithHeads):
     """An encoder with the heads it was, or is to be, pretrained or fine-tuned with. See `EncoderConfig.is_pooled` for heads that
     need the pooler.
 
@@ -328,11 +328,11 @@ class BertWithHeads(TaskHeads):
         masked: which token is at a masked position (BERT, and ELECTRA's generator), or None.
         next_sentence: (B, D) pooled -> (B, 2): 0 the next sentence, 1 a random one; or None.
         replaced: whether each token was replaced (ELECTRA's discriminator), or None.
-        sequence, tokens, spans, choice, yes_no, mentions, arcs, crf, layer_mix, layer_concat: see `TaskHeads`.
+        sequence, tokens, spans, choice, yes_no, mentions, arcs, crf, layer_mix, layer_concat: see `EncoderWithHeads`.
     """
 
     def __init__(self, config: EncoderConfig, heads: tuple[str, ...] = (), num_labels: int = 2, **sizes: int) -> None:
-        """`num_labels` and other `sizes` of heads: see `TaskHeads`."""
+        """`num_labels` and other `sizes` of heads: see `EncoderWithHeads`."""
         super().__init__(config, heads, num_labels, **sizes)
         D = config.hidden_size
         self.encoder: Bert = config.encoder(pooler="pooler" in heads)
@@ -344,7 +344,7 @@ class BertWithHeads(TaskHeads):
         self.add_heads(config.activation, {head: config.row_activation(head) for head in ROW_HEADS})
 
     def prepared(self, hidden: Tensor) -> Tensor:
-        """See `TaskHeads`."""
+        """See `EncoderWithHeads`."""
         return hidden if self.prediction is None else self.prediction(hidden)
 
     @property
@@ -360,30 +360,30 @@ class BertWithHeads(TaskHeads):
         return self.output.logits(self.masked(hidden))
 
     def states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Hidden:
-        """See `TaskHeads`."""
+        """See `EncoderWithHeads`."""
         hidden: Hidden = self.encoder(ids, mask, types)
         return hidden
 
     def row_states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Tensor:
-        """See `TaskHeads`."""
+        """See `EncoderWithHeads`."""
         if self.config.pools_means:
             return self.of_rows(self.encoder(ids, mask, types).last, mask)
         return self.encoder.first(ids, mask, types)
 
     def of_rows(self, hidden: Tensor, mask: Tensor | None = None) -> Tensor:
-        """See `TaskHeads`."""
+        """See `EncoderWithHeads`."""
         return pooling.pool(hidden, mask, ["mean"])[:, None] if self.config.pools_means else hidden[:, :1]
 
     def packed_states(
         self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], layers: range, types: Tensor | None = None
     ) -> list[Tensor]:
-        """See `TaskHeads`."""
+        """See `EncoderWithHeads`."""
         return self.encoder.packed(ids, positions, groups, layers, types)
 
     def packed_rows(
         self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], types: Tensor | None = None
     ) -> Tensor:
-        """See `TaskHeads`."""
+        """See `EncoderWithHeads`."""
         if self.config.pools_means:
             top = self.config.num_hidden_layers
             (last,) = self.encoder.packed(ids, positions, groups, range(top, top + 1), types)
@@ -391,7 +391,7 @@ class BertWithHeads(TaskHeads):
         return self.encoder.packed_first(ids, positions, groups, types)
 
     def vectors(self, head: str, hidden: Tensor) -> Tensor:
-        """See `TaskHeads`; through the pooler where the head takes its vector."""
+        """See `EncoderWithHeads`; through the pooler where the head takes its vector."""
         pooler = self.encoder.pooler
         vectors: Tensor = pooler(hidden) if pooler is not None and self.config.is_pooled(head) else hidden[:, 0]
         return vectors

@@ -5,6 +5,7 @@ Shapes: B batch, T length, N positions, D hidden, K labels, A + R size of the ve
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -32,9 +33,8 @@ BESIDE_HEADS = ("crf", *LAYER_HEADS)
 NO_LAYERS: Mapping[str, str] = {}
 
 
-class TaskHeads(nn.Module):
-    """A model that reads whole texts, as `encoder`, with the heads of tasks. Subclasses turn rows of tokens into
-    hidden states.
+class TaskHeads(nn.Module, ABC):
+    """The heads of tasks of a model that reads whole texts.
 
     Attributes:
         sequence: labels of a whole sequence, or a number; or None.
@@ -53,7 +53,6 @@ class TaskHeads(nn.Module):
     runs_in_16_bits = True
     causal = False  # whether tokens see only those before them, so that the last one represents its row, not the first
 
-    encoder: Layered
     family: str | None = None  # of models that are trained without pretraining, see `tasks.without_pretraining`
     initializer_range = 0.02  # standard deviation of the first weights of heads
 
@@ -92,53 +91,9 @@ class TaskHeads(nn.Module):
         self.layer_concat = Linear(self.concatenated * D, D, bias=False) if "layer_concat" in heads else None
         self.dropout = Dropout(dropout)
 
+    @abstractmethod
     def initialize(self) -> None:
-        """Draw all weights: of the heads as BERT does, of the encoder by its own `initialize`."""
-        draw_as_bert(self, self.initializer_range)
-        self.encoder.initialize()
-
-    @property
-    def max_context(self) -> int | None:
-        """Most tokens of a row; None: no limit."""
-        return self.encoder.max_context
-
-    def part_of(self, name: str) -> int:
-        """The part of the model that a parameter belongs to: 0 the embeddings, 1 to L the layers, L + 1 the heads."""
-        top = self.config.num_hidden_layers + 1
-        return self.encoder.layer_of(name.removeprefix("encoder.")) if name.startswith("encoder.") else top
-
-    def linear_maps(self) -> list[str]:
-        """The names of the linear maps that adapters can be added to."""
-        return [f"encoder.{name}" for name in self.encoder.linear_maps()]
-
-    def states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Hidden:
-        """The hidden states of all layers; see `contract.Encoder`."""
-        raise NotImplementedError
-
-    def row_states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Tensor:
-        """(B, T) -> (B, 1, D): the last hidden state of the token that represents each row."""
-        raise NotImplementedError
-
-    def packed_states(
-        self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], layers: range, types: Tensor | None = None
-    ) -> list[Tensor]:
-        """The hidden states (N, D) of `layers` for sequences end to end; see `contract.Encoder.packed`."""
-        raise NotImplementedError
-
-    def packed_rows(
-        self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], types: Tensor | None = None
-    ) -> Tensor:
-        """(B, D): the last hidden state of the token that represents each sequence, of sequences end to end."""
-        raise NotImplementedError
-
-    def of_rows(self, hidden: Tensor, mask: Tensor | None = None) -> Tensor:
-        """(B, T, D) -> (B, 1, D): of the token that represents each row. `mask` (B, T), True = real; None: all is."""
-        if not self.causal:
-            return hidden[:, :1]
-        if mask is None:
-            return hidden[:, -1:]
-        rows = torch.arange(len(hidden), device=hidden.device)
-        return hidden[rows, mask.sum(1) - 1][:, None]
+        """Draw all weights."""
 
     def put_together(self, states: Sequence[Tensor], which: Layers) -> Tensor:
         """(..., D) of each layer -> (..., D): the combination of the layers `which` that the heads see. Raises UsageError."""
@@ -197,3 +152,59 @@ class TaskHeads(nn.Module):
             out = chosen(self.prepared(self.vectors(head, hidden)))
             out = out if head == "sequence" else out.squeeze(-1)
         return out
+
+
+class EncoderWithHeads(TaskHeads):
+    """An encoder or language model that was trained before, as `encoder`, with the heads of tasks. Subclasses turn rows of tokens
+    into hidden states.
+    """
+
+    encoder: Layered
+
+    def initialize(self) -> None:
+        """Draw all weights: of the heads as BERT does, of the encoder by its own `initialize`."""
+        draw_as_bert(self, self.initializer_range)
+        self.encoder.initialize()
+
+    @property
+    def max_context(self) -> int | None:
+        """Most tokens of a row; None: no limit."""
+        return self.encoder.max_context
+
+    def part_of(self, name: str) -> int:
+        """The part of the model that a parameter belongs to: 0 the embeddings, 1 to L the layers, L + 1 the heads."""
+        top = self.config.num_hidden_layers + 1
+        return self.encoder.layer_of(name.removeprefix("encoder.")) if name.startswith("encoder.") else top
+
+    def linear_maps(self) -> list[str]:
+        """The names of the linear maps that adapters can be added to."""
+        return [f"encoder.{name}" for name in self.encoder.linear_maps()]
+
+    @abstractmethod
+    def states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Hidden:
+        """The hidden states of all layers; see `contract.Encoder`."""
+
+    @abstractmethod
+    def row_states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Tensor:
+        """(B, T) -> (B, 1, D): the last hidden state of the token that represents each row."""
+
+    @abstractmethod
+    def packed_states(
+        self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], layers: range, types: Tensor | None = None
+    ) -> list[Tensor]:
+        """The hidden states (N, D) of `layers` for sequences end to end; see `contract.Encoder.packed`."""
+
+    @abstractmethod
+    def packed_rows(
+        self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], types: Tensor | None = None
+    ) -> Tensor:
+        """(B, D): the last hidden state of the token that represents each sequence, of sequences end to end."""
+
+    def of_rows(self, hidden: Tensor, mask: Tensor | None = None) -> Tensor:
+        """(B, T, D) -> (B, 1, D): of the token that represents each row. `mask` (B, T), True = real; None: all is."""
+        if not self.causal:
+            return hidden[:, :1]
+        if mask is None:
+            return hidden[:, -1:]
+        rows = torch.arange(len(hidden), device=hidden.device)
+        return hidden[rows, mask.sum(1) - 1][:, None]

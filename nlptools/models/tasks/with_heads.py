@@ -15,12 +15,12 @@ from torch import Tensor
 from nlptools.layers import packed
 from nlptools.layers.packed import EqualLengths
 from nlptools.models.contract import Hidden, LanguageModel
-from nlptools.models.tasks.heads import TaskHeads
+from nlptools.models.tasks.heads import EncoderWithHeads
 
 LANGUAGE = "language"  # among the heads of a model that keeps its output matrix for an auxiliary loss
 
 
-class WithHeads(TaskHeads):
+class WithHeads(EncoderWithHeads):
     """See the module's docstring. `encoder` is the language model. Rows are padded on the right, where no position sees it."""
 
     causal = True
@@ -41,11 +41,11 @@ class WithHeads(TaskHeads):
         self.add_heads(model.activation, bias=False)
 
     def states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Hidden:
-        """See `TaskHeads`. Raises DataError for rows longer than the context."""
+        """See `EncoderWithHeads`. Raises DataError for rows longer than the context."""
         return self.encoder.states(ids)
 
     def row_states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Tensor:
-        """See `TaskHeads`."""
+        """See `EncoderWithHeads`."""
         return self.of_rows(self.encoder(ids)[0], mask)
 
     def language_loss(self, hidden: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
@@ -60,12 +60,12 @@ class WithHeads(TaskHeads):
     def packed_states(
         self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], layers: range, types: Tensor | None = None
     ) -> list[Tensor]:
-        """See `TaskHeads`."""
+        """See `EncoderWithHeads`."""
         return packed.by_group(lambda rows: self.encoder.states(rows).layers, ids, groups, layers)
 
     def packed_rows(
         self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], types: Tensor | None = None
     ) -> Tensor:
-        """See `TaskHeads`."""
+        """See `EncoderWithHeads`."""
         (rows,) = packed.by_group(lambda ids: (self.encoder(ids)[0][:, -1:],), ids, groups, range(1))
         return rows

@@ -27,7 +27,7 @@ from nlptools.models import registry
 from nlptools.models.contract import with_dropout
 from nlptools.models.huggingface import peft
 from nlptools.models.language.elmo import Elmo
-from nlptools.models.tasks.heads import BESIDE_HEADS, LAYER_HEADS, ROW_HEADS, TASK_HEADS, TaskHeads
+from nlptools.models.tasks.heads import BESIDE_HEADS, LAYER_HEADS, ROW_HEADS, TASK_HEADS, EncoderWithHeads
 from nlptools.models.tasks.with_heads import LANGUAGE, WithHeads
 from nlptools.tasks import outputs
 from nlptools.tasks import task as tasks
@@ -99,7 +99,7 @@ class Pretrained:
     def restore(self, learned: JsonObject) -> None:
         """Nothing: the tokenizer is in the directory of the model."""
 
-    def model(self, task: Task, seed: int) -> TaskHeads:
+    def model(self, task: Task, seed: int) -> EncoderWithHeads:
         """See `Reader`; with a new head, or with its own head if that is for the same labels, and embeddings of new tokens."""
         options = self.options
         which = layers(options.layers)
@@ -112,7 +112,7 @@ class Pretrained:
         return model
 
     def objective(self, model: TaskModel, task: Task) -> TaskLoss:
-        assert isinstance(model, TaskHeads)
+        assert isinstance(model, EncoderWithHeads)
         options, parts = self.options, {f"model.{name}": model.part_of(name) for name, _ in model.named_parameters()}
         factors = rates.Rates(parts, model.config.num_hidden_layers + 1, options.layer_decay, options.unfreeze)
         if options.lm_weight:
@@ -128,7 +128,7 @@ class Pretrained:
     def logits(
         self, model: TaskModel, task: Task, features: Features, backend: Backend, stop: Callable[[], bool] | None
     ) -> list[np.ndarray] | None:
-        heads = cast(TaskHeads, model)
+        heads = cast(EncoderWithHeads, model)
         return outputs.logits(heads, task.head, features, backend, layers(self.options.layers), stop=stop)
 
     def save(
@@ -180,7 +180,7 @@ class LossWithLanguage(TaskLoss):
 
 
 def task_loss(
-    model: TaskHeads, task: Task, which: Layers = outputs.LAST, factors: rates.Rates | None = None
+    model: EncoderWithHeads, task: Task, which: Layers = outputs.LAST, factors: rates.Rates | None = None
 ) -> TaskLoss:
     """The loss of the head of a task, which sees the layers `which`."""
 
@@ -198,7 +198,7 @@ def new_model(
     which: Layers = outputs.LAST,
     dropout: float | None = None,
     more_heads: tuple[str, ...] = (),
-) -> TaskHeads:
+) -> EncoderWithHeads:
     """The model of a bundle with the head of a task, on the CPU: the head of the bundle if it is for the same labels, else
     a random one. A BERT without a pooler gets a new one, with a note.
 
@@ -216,7 +216,7 @@ def new_model(
         heads = ("pooler", *heads)
     arch = registry.with_heads(base.arch) or base.arch
     sizes = {"num_labels": task.num_labels, "num_relations": task.num_relations, "concatenated": sees}
-    model: TaskHeads = registry.build(arch, config, heads=heads, **sizes)
+    model: EncoderWithHeads = registry.build(arch, config, heads=heads, **sizes)
     torch.manual_seed(seed)
     model.initialize()
     task.begin(model)
@@ -230,7 +230,7 @@ def new_model(
 
 
 def _weights(base: bundle.Bundle, task: Task, which: Layers) -> dict[str, Tensor]:
-    """The weights of a bundle under the names of a `TaskHeads`, with its heads if they are for the same labels and see the
+    """The weights of a bundle under the names of a `EncoderWithHeads`, with its heads if they are for the same labels and see the
     same layers.
     """
     held: Any = base.model

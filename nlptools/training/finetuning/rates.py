@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nlptools.models.tasks.heads import TaskHeads
+from nlptools.models.tasks.heads import EncoderWithHeads
 
 
-def freeze(model: TaskHeads, layers: int | None) -> None:
+def freeze(model: EncoderWithHeads, layers: int | None) -> None:
     """Freeze the embeddings and the first `layers` layers, None: all of them; 0 freezes nothing."""
     num_layers = model.config.num_hidden_layers
     last = num_layers if layers is None else min(layers, num_layers)
@@ -29,7 +29,7 @@ class Rates:
     def __init__(self, parts: Mapping[str, int], top: int, decay: float = 1.0, unfreeze: float = 0.0) -> None:
         """
         Args:
-            parts: the part of each parameter, see `TaskHeads.part_of`; `top` is the part of the heads.
+            parts: the part of each parameter, see `EncoderWithHeads.part_of`; `top` is the part of the heads.
             unfreeze: epochs after which one more part is trained; 0: all are trained from the start.
         """
         self.parts, self.top, self.decay, self.unfreeze = parts, top, decay, unfreeze
