@@ -55,6 +55,9 @@ COMMANDS = {
         "Using models",
         "Show what the words of a text attend to: as numbers, as pictures or as a page.",
     ),
+    "distill-static": ("Training", "Make static token vectors from an encoder, for fast sentence vectors."),
+    "cluster": ("Using models", "Group lines by the similarity of their vectors."),
+    "dedupe": ("Text", "Leave out lines that nearly repeat an earlier line."),
     "embed": ("Using models", "Turn lines, words or tokens into vectors."),
     "neighbors": (
         "Using models",

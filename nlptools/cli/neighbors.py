@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nlptools.arrays import Floats
     from nlptools.files.streams import LineBlock
     from nlptools.inference.uses import Embeds
-    from nlptools.vectors.nearest import NearestWords
+    from nlptools.vectors.nearest import NearestWords, SearchesVectors
     from nlptools.vectors.table import Vectors
 
 _NUMBERS = {
@@ -62,11 +62,12 @@ def command(
     answered, missing = 0, 0
     with contextlib.ExitStack() as stack:
         table, embedder = _opened(vectors, neighbors, common.encoding_errors, stack)
+        search = _search(table, neighbors)
         out = stack.enter_context(
             streams.LineWriter(lines.output, force=lines.force, line_buffered=lines.line_buffered, **how)
         )
         for part in streams.batches(names, 1 if lines.line_buffered else 1024, common.encoding_errors):
-            answers = _answers(table, part, neighbors, embedder)
+            answers = _answers(table, part, neighbors, embedder, search)
             answered += sum(answer is not None for _, answer in answers)
             missing += sum(answer is not None and answer.neighbors is None for _, answer in answers)
             if neighbors.to == "tsv":
@@ -78,6 +79,7 @@ def command(
             read += len(answers)
     if embedder is not None:
         embedder.finish()
+    search.finish()
     if missing:
         why = (
             "have words without a vector"
@@ -120,6 +122,17 @@ def _opened(
     return table, embedder
 
 
+def _search(table: Vectors, settings: Neighbors) -> SearchesVectors:
+    """The search for queries that are vectors."""
+    if settings.index is not None:
+        from nlptools.vectors.graph_index import GraphIndex
+
+        return GraphIndex.opened(settings.index, table, settings.metric)
+    from nlptools.vectors.nearest import ExactSearch
+
+    return ExactSearch(table, settings.metric, settings.restrict)
+
+
 def _loaded(vectors: str, settings: Neighbors, errors: str) -> Vectors:
     from nlptools.vectors.files.formats import load_to_search
 
@@ -127,10 +140,10 @@ def _loaded(vectors: str, settings: Neighbors, errors: str) -> Vectors:
 
 
 def _answers(
-    table: Vectors, block: LineBlock, settings: Neighbors, embedder: Embeds | None
+    table: Vectors, block: LineBlock, settings: Neighbors, embedder: Embeds | None, search: SearchesVectors
 ) -> list[tuple[str, NearestWords | None]]:
     """Each query and its answer; None for empty lines."""
-    from nlptools.vectors.nearest import NearestWords, nearest_to, neighbors
+    from nlptools.vectors.nearest import NearestWords, neighbors
 
     result: list[tuple[str, NearestWords | None]] = [(line, None) for line in block.lines]
     filled = [number for number, line in enumerate(block.lines) if line]
@@ -143,8 +156,7 @@ def _answers(
         else:
             numbers = [block.start + number for number in filled]
             queries, rows = _embedded(queries, block.path, numbers, table.dimensions)
-        nearest = nearest_to(table, rows, settings.neighbors, metric=settings.metric, restrict=settings.restrict)
-        answers = [NearestWords(words) for words in nearest]
+        answers = [NearestWords(words) for words in search.nearest_to(rows, settings.neighbors)]
     else:
         answers = neighbors(
             table,

@@ -142,6 +142,13 @@ class Neighbors:
         metavar="FILE",
         excludes=("embedded", "lines_file", "source_format"),
     )
+    index: str | None = option(
+        None,
+        "Search approximately with a graph (HNSW), kept in this directory and made if it does not exist; for queries that are"
+        " vectors: --model, --corpus or --embedded. The recall is reported.",
+        metavar="DIR",
+        excludes=("restrict",),
+    )
     embedded: bool = option(
         False, "The queries are JSON lines with vectors, as nlptools-embed(1) writes them with --to jsonl."
     )
@@ -156,6 +163,8 @@ class Neighbors:
     def check(self) -> None:
         """Raise UsageError for options that cannot be combined."""
         check_combinations(self)
+        if self.index is not None and not (self.embedded or self.model or self.corpus):
+            raise UsageError("--index requires --model, --corpus or --embedded: the queries are vectors")
 
 
 @dataclass(frozen=True)

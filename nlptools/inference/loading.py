@@ -20,6 +20,7 @@ from nlptools.inference import mixture_directory, uses
 from nlptools.inference.opening import Asked, Opened, holds_vectors, open_model
 from nlptools.inference.uses import TABLE, AnyUse, Embeds, Predicts, Scores, Use, Uses
 from nlptools.models import registry
+from nlptools.vectors import static_directory
 
 if TYPE_CHECKING:
     from typing_extensions import TypedDict, Unpack
@@ -101,6 +102,8 @@ def source(path: str | Path, *others: str | Path, use: Use[object] | None = None
     """
     if not others and holds_vectors(path) and (use in (None, uses.EMBED) or Path(path).is_dir()):
         return Source(path, TABLE[uses.VECTORS], ())
+    if not others and static_directory.locate(path) is not None:
+        return Source(path, TABLE[uses.STATIC], ())
     paths, weights = [path, *others], None
     mixed = bool(others) and use in (uses.SCORE, uses.CHOOSE)
     if not others and mixture_directory.is_saved(path):

@@ -143,6 +143,7 @@ MASKED_ENCODER = "masked encoder"  # an encoder with the head that predicts mask
 FINE_TUNED = "fine-tuned encoder"  # an encoder with the head of a task
 SENTENCES = "sentence encoder"  # a sentence-transformers directory
 VECTORS = "word vectors"
+STATIC = "static vectors"
 WITHOUT_ATTENTION = {  # of the registry's families, such as recurrent networks
     registry.LANGUAGE: "language model without attention",
     registry.TASK_DECODER: "decoder without attention with the head of a task",
@@ -278,5 +279,6 @@ TABLE: Mapping[str, Uses] = {
     registry.LOGISTIC: Uses("a model of finetune --scratch", PREDICT, _TASK, (PREDICT,)),
     registry.WORD_TAGGER: Uses("a model of finetune --scratch", PREDICT, _TASK, (PREDICT,)),
     registry.WORD_READER: Uses("a model of finetune --features", PREDICT, _TASK, (PREDICT,)),
+    STATIC: Uses("a directory of static vectors", EMBED, {EMBED: "embedding.static_embedder:StaticEmbedder.opened"}),
     VECTORS: Uses("a file of word vectors", EMBED, {EMBED: "embedding.word_embedder:WordEmbedder.opened"}),
 }

@@ -16,7 +16,7 @@ Shapes: Q queries, W words of queries, V words of the table, D dimensions, B row
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,6 +130,30 @@ def nearest_to(
         directions = unit(rows[start : start + size]) if compared.unit else rows[start : start + size]
         result += _search(vectors, [Expression(())] * len(directions), _Sums(directions, compared), k, last)
     return result
+
+
+class SearchesVectors(Protocol):
+    """A search for the words nearest to vectors."""
+
+    def nearest_to(self, rows: Floats, k: int) -> list[list[Neighbor]]:
+        """The neighbors of each row (Q, D), nearest first."""
+
+    def finish(self) -> None:
+        """Called after the last query, for reports."""
+
+
+class ExactSearch:
+    """`nearest_to` as `SearchesVectors`."""
+
+    def __init__(self, table: SearchTable, metric: str, restrict: int = 0) -> None:
+        self.table, self.metric, self.restrict = table, metric, restrict
+
+    def nearest_to(self, rows: Floats, k: int) -> list[list[Neighbor]]:
+        """See `SearchesVectors`."""
+        return nearest_to(self.table, rows, k, metric=self.metric, restrict=self.restrict)
+
+    def finish(self) -> None:
+        """See `SearchesVectors`."""
 
 
 def _metric(name: str) -> Metric:

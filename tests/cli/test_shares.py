@@ -21,6 +21,9 @@ from tests.tasks.tiny_tasks import encoder, table, texts
 ALONE = {
     "walks": "a graph is read whole",
     "chat": "a conversation has an order",
+    "rerank": "the lines of a query are sorted together",
+    "cluster": "lines are grouped with all others",
+    "dedupe": "a line is compared with all lines before it",
 }
 # Arguments of each command that has Shares, before its inputs; and whether an output that breaks off goes on line by line.
 JOBS = [
