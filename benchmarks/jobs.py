@@ -57,6 +57,8 @@ SCRIPTS = {
     "translation_decoding_speed": Script("inference/generation models/translation layers compute",
                                          "--lines 4 --layers 1 --hidden 64", 15,
                                          gpu="--rounds 3", peers="ctranslate2"),
+    "encoder_decoder_speed": Script("inference/generation models/translation layers compute",
+                                    "--shapes toy-t5,toy-bart --lines 4 --new 4", 20),
     "finetuning_speed": Script("training/finetuning training/engine tasks inference models/encoders",
                                "--tasks sst2,conll2003 --examples 20 --lines 20", 20),
     "alignment_speed": Script("training/preferences training/finetuning training/engine",
