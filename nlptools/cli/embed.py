@@ -43,7 +43,7 @@ def command(
 ) -> None:
     """Turn lines, words or tokens into vectors.
 
-    MODEL is a directory (BERT, ELECTRA, sentence-transformers, ELMo, language model) or a file of word vectors.
+    MODEL is a directory (BERT, ELECTRA, sentence-transformers, ELMo, language model, encoder-decoder) or a file of word vectors.
     Vectors do not depend on the other lines, except for rounding: up to about 3e-7 per component in fp32 and 4e-3 in
     bf16, for vectors of length 1. With word vectors, they are the same to the last bit.
     """

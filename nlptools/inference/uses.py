@@ -147,6 +147,7 @@ STATIC = "static vectors"
 WITHOUT_ATTENTION = {  # of the registry's families, such as recurrent networks
     registry.LANGUAGE: "language model without attention",
     registry.TASK_DECODER: "decoder without attention with the head of a task",
+    registry.ENCODER_DECODER: "recurrent or convolutional encoder-decoder",
 }
 MIXTURE = "mixture"  # of language models, neural ones among them
 NGRAM_MIXTURE = "n-gram mixture"
@@ -222,6 +223,17 @@ _TASK_WITHOUT_ATTENTION = Uses(
     (PREDICT,),
     also=("finetune",),
 )
+_ENCODER_DECODER = Uses(
+    "an encoder-decoder",
+    GENERATE,
+    {
+        **dict.fromkeys((GENERATE, TRANSLATE), "translation:Translator.opened"),
+        PREDICT: "prediction:PairPredictor.opened",
+        ATTEND: "attention_rows:TranslatorAttention.opened",
+        **_POSITIONS,
+    },
+    together=(GENERATE, TRANSLATE, PREDICT),
+)
 
 TABLE: Mapping[str, Uses] = {
     registry.LANGUAGE: replace(
@@ -245,17 +257,10 @@ TABLE: Mapping[str, Uses] = {
     NGRAM_MIXTURE: Uses(
         "a mixture of n-gram models", SCORE, {**_MIXED, SCORE: "mixture:NGramMixtureScorer.opened"}, mixed=True
     ),
-    registry.ENCODER_DECODER: Uses(
-        "an encoder-decoder",
-        GENERATE,
-        {
-            **dict.fromkeys((GENERATE, TRANSLATE), "translation:Translator.opened"),
-            PREDICT: "prediction:PairPredictor.opened",
-            ATTEND: "attention_rows:TranslatorAttention.opened",
-            **_POSITIONS,
-        },
-        together=(GENERATE, TRANSLATE, PREDICT),
+    registry.ENCODER_DECODER: replace(
+        _ENCODER_DECODER, served={**_ENCODER_DECODER.served, EMBED: "embedding.text_embedder:of_encoder_decoder"}
     ),
+    WITHOUT_ATTENTION[registry.ENCODER_DECODER]: _ENCODER_DECODER,
     registry.ENCODER: Uses(
         "an encoder without a head that predicts masked tokens", EMBED, {**_ENCODER, **_ASK}, also=("finetune",)
     ),

@@ -40,7 +40,8 @@ class Architecture:
         huggingface: the modules, or objects ("module:NAME"), that translate to and from layouts of Hugging Face, see
             `huggingface.directories`; the first that can express a configuration is taken. Where there is none,
             directories keep our names.
-        attends: whether a language model has attention, as `contract.Attends` shows it.
+        attends: whether a language model has attention, as `contract.Attends` shows it; whether an encoder-decoder is a
+            Transformer.
     """
 
     name: str
@@ -122,6 +123,7 @@ ARCHITECTURES = {
             "Transformer",
             _ENCODER_DECODERS,
             options="seq2seq:Seq2SeqTransformer",
+            attends=True,
         ),
         _row(
             "seq2seq-rnn", ENCODER_DECODER, "translation.recurrent", "RecurrentTranslator", options="seq2seq:Seq2SeqRNN"

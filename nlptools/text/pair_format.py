@@ -110,12 +110,15 @@ class PairFormat:
                 if code is not None:
                     raise UsageError(f"{option} {code}: {display(self.path)} has no tokens of languages")
             return self.plain
-        first = self._token("--source-lang", source or self.source)
-        marks = self._around(first)
+        marks = self.of_source(source)
         if target is None and (marks.given or (self.starts and marks.start in self.tokens.values())):
             return marks  # the model's files name the token itself
         token = self._token("--target-lang", target or self.target)
         return replace(marks, start=token, given=()) if self.starts else replace(marks, given=(token,))
+
+    def of_source(self, source: str | None = None) -> PairMarks:
+        """The marks around a source in a language, see `marks`; those of the target are without any."""
+        return self._around(self._token("--source-lang", source or self.source)) if self.tokens else self.plain
 
     def generation(self, source: str | None, target: str | None) -> JsonObject:
         """What generation_config.json and config.json say of the start of an output."""

@@ -19,9 +19,11 @@ from safetensors.torch import load_file
 
 from nlptools import bundle
 from nlptools.compute.backend import Backend
+from nlptools.configs.embed import Embed
 from nlptools.configs.generation import Generate
 from nlptools.configs.seq2seq import PairTraining, TrainSeq2Seq, Translate
 from nlptools.errors import BundleError, UsageError
+from nlptools.inference import loading
 from nlptools.inference.translation import Translator
 from nlptools.models.huggingface import directories
 from nlptools.text import pair_format, tokenizer_pairs
@@ -279,6 +281,18 @@ def test_training_goes_on_and_is_written_as_it_was(folder: Folder, tmp_path: Pat
         logs = out.logits[0, len(marks.given) :].log_softmax(-1)
         wanted = logs.gather(1, torch.tensor([*ids, marks.eos])[:, None])[:, 0]
         assert torch.allclose(torch.tensor(score.logprobs), wanted, atol=1e-3)
+
+
+def test_vectors_are_means_of_the_encoder(folder: Folder) -> None:
+    reader = loading.load(folder.path, settings=Embed(), precision="fp32")
+    lines = [*LINES[:3], LINES[6] + " " + LINES[7]]
+    found = reader.embed(lines)
+    assert found.shape == (4, 32)
+    for line, vector in zip(lines, found, strict=True):
+        ids = folder.tokenizer(line, return_tensors="pt").input_ids
+        with torch.inference_mode():
+            (states,) = folder.theirs.get_encoder()(ids).last_hidden_state
+        assert torch.allclose(torch.from_numpy(vector), states.mean(0), atol=1e-5)
 
 
 def test_languages(tmp_path: Path) -> None:

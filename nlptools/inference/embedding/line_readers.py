@@ -15,10 +15,12 @@ from nlptools.errors import BundleError, display
 from nlptools.layers import packed
 from nlptools.layers.packed import EqualLengths
 from nlptools.models.contract import LanguageModel
+from nlptools.text import pair_format
 from nlptools.text.text_boundaries import of_encoder
 
 if TYPE_CHECKING:
     from nlptools.models.encoders.bert import BertWithHeads
+    from nlptools.models.translation.transformer import Transformer
 
 
 class LineReader(Protocol):
@@ -73,3 +75,23 @@ class DecoderReader:
     def states(self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], layers: range) -> Sequence[Tensor]:
         """See `LineReader`."""
         return packed.by_group(lambda rows: self.model.states(rows).layers, ids, groups, layers)
+
+
+class SourceReader:
+    """Reads lines as the sources of an encoder-decoder, with the tokens around them, which are pooled."""
+
+    skips_before = False
+
+    def __init__(self, loaded: Bundle[Transformer]) -> None:
+        """Raises UsageError if the model needs the language of a source, and its files name none."""
+        from nlptools.models.translation.source_encoder import SourceEncoder
+
+        model = loaded.model
+        form = loaded.format or pair_format.plain(model.start_token, model.config.eos)
+        marks = form.of_source()
+        self.model = SourceEncoder(model)
+        self.before, self.after, self.alone = list(marks.before), list(marks.ends), list[int]()
+
+    def states(self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], layers: range) -> Sequence[Tensor]:
+        """See `LineReader`."""
+        return packed.by_group(self.model.states, ids, groups, layers)

@@ -27,7 +27,7 @@ from nlptools.errors import UsageError, display
 from nlptools.files import progress
 from nlptools.inference.embedding import batching
 from nlptools.inference.embedding.batching import Cutting, PackedTexts, PreparedLines
-from nlptools.inference.embedding.line_readers import DecoderReader, EncoderReader, LineReader
+from nlptools.inference.embedding.line_readers import DecoderReader, EncoderReader, LineReader, SourceReader
 from nlptools.inference.embedding.selected_layers import SelectedLayers
 from nlptools.inference.embedding.sentence_steps import SentenceSteps
 from nlptools.inference.embedding.units import Units
@@ -39,6 +39,7 @@ from nlptools.text.unknown import UnknownTokens
 if TYPE_CHECKING:
     from nlptools.models.encoders.bert import BertWithHeads
     from nlptools.models.tasks.with_heads import WithHeads
+    from nlptools.models.translation.transformer import Transformer
 
 _ACTIVATIONS = {**ACTIVATIONS, "tanh": torch.tanh}
 
@@ -205,6 +206,11 @@ class TextEmbedder:
 def of_encoder(asked: Asked[Embed], opened: Opened[BertWithHeads]) -> TextEmbedder:
     """An encoder, with the steps of a sentence-transformers directory. See `uses`."""
     return _opened(asked, opened, EncoderReader(opened.bundle))
+
+
+def of_encoder_decoder(asked: Asked[Embed], opened: Opened[Transformer]) -> TextEmbedder:
+    """The encoder of an encoder-decoder. See `uses`."""
+    return _opened(asked, opened, SourceReader(opened.bundle))
 
 
 def of_language_model(asked: Asked[Embed], opened: Opened) -> TextEmbedder:
