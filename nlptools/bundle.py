@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 
     from nlptools.models.contract import EncoderDecoder, LanguageModel
     from nlptools.models.language.ngram import NGramConfig, NGrams
-    from nlptools.models.tasks.heads import TaskHeads
-    from nlptools.models.tasks.logistic import Logistic
-    from nlptools.models.tasks.text_classifiers import TextClassifier
-    from nlptools.models.tasks.word_tagger import WordTagger
+    from nlptools.models.tasks.task_model import TaskModel
     from nlptools.text.pair_format import PairFormat
     from nlptools.text.tokenizer import Tokenizer
 
@@ -183,7 +180,7 @@ def save_pair(
 
 def save_encoder(
     directory: Path,
-    model: TaskHeads | TextClassifier | Logistic | WordTagger,
+    model: TaskModel,
     weights: Mapping[str, Any],
     tokenizer: Tokenizer,
     *,

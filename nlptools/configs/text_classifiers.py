@@ -6,7 +6,7 @@ from nlptools.configs import word_taggers
 
 HEADS = 4  # attention heads of a transformer
 ARCHITECTURES = ("mean", "bag", "cnn", "lstm", "gru", "rnn", "transformer")
-SCRATCH = ("logistic", *ARCHITECTURES)  # for one text, with a logistic regression
+SCRATCH = ("logistic", *ARCHITECTURES, "vit")  # for one text, with a logistic regression; for pictures
 LOGISTIC_VALUES = ("counts", "numbers")
 # Share of words that are unknown in training, drawn anew each time (Iyyer et al. 2015).
 WORD_DROPOUT = {"mean": 0.3, "cnn": 0.3, "lstm": 0.4, "gru": 0.4, "rnn": 0.4, "transformer": 0.1}
@@ -31,6 +31,7 @@ PRESETS: dict[str, dict[str, object]] = {
     "lstm": _RECURRENT,
     "gru": _RECURRENT,
     "rnn": _RECURRENT,
+    "vit": {**_COMMON, "epochs": 30.0, "warmup": 0.1, "hidden_size": 64, "depth": 4, "dropout": 0.1},
     "transformer": {**_COMMON, "warmup": 0.1, "dim": 128, "hidden_size": 128, "depth": 2, "dropout": 0.2},
 }
 

@@ -23,15 +23,12 @@ from nlptools.files.line_records import escape, unescape
 from nlptools.files.prefetch import one_ahead
 from nlptools.inference.opening import Asked, Opened
 from nlptools.models.contract import EncoderDecoder
-from nlptools.models.tasks.heads import EncoderWithHeads, TaskHeads
-from nlptools.models.tasks.logistic import Logistic
-from nlptools.models.tasks.text_classifiers import TextClassifier
-from nlptools.models.tasks.word_tagger import WordTagger
+from nlptools.models.tasks.heads import EncoderWithHeads
+from nlptools.models.tasks.task_model import TaskModel
 from nlptools.tasks import outputs
 from nlptools.tasks import task as tasks
 
 WINDOW = 8192
-TaskModel = TaskHeads | TextClassifier | Logistic | WordTagger
 
 
 @dataclass(frozen=True)

@@ -282,6 +282,7 @@ TABLE: Mapping[str, Uses] = {
     WITHOUT_ATTENTION[registry.TASK_DECODER]: _TASK_WITHOUT_ATTENTION,
     registry.TEXT_CLASSIFIER: Uses("a model of finetune --scratch", PREDICT, _TASK, (PREDICT,)),
     registry.LOGISTIC: Uses("a model of finetune --scratch", PREDICT, _TASK, (PREDICT,)),
+    registry.IMAGE_CLASSIFIER: Uses("a model of finetune --scratch", PREDICT, _TASK, (PREDICT,)),
     registry.WORD_TAGGER: Uses("a model of finetune --scratch", PREDICT, _TASK, (PREDICT,)),
     registry.WORD_READER: Uses("a model of finetune --features", PREDICT, _TASK, (PREDICT,)),
     STATIC: Uses("a directory of static vectors", EMBED, {EMBED: "embedding.static_embedder:StaticEmbedder.opened"}),

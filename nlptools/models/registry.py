@@ -20,9 +20,10 @@ ENCODER = "encoder"  # contract.Encoder, with any heads: pretrain-bert
 TASK_DECODER = "task-decoder"  # a language model with heads of tasks instead of its output head: finetune
 TEXT_CLASSIFIER = "text-classifier"  # trained without pretraining: finetune --scratch
 LOGISTIC = "logistic"  # a linear model without pretraining: finetune --scratch logistic
+IMAGE_CLASSIFIER = "image-classifier"  # of pictures: finetune --scratch vit
 WORD_READER = "word-reader"  # LSTMs over words and the features of an ELMo, for any task: finetune --features
 WORD_TAGGER = "word-tagger"  # labels of words, trained without pretraining: finetune --task tag --scratch
-WITHOUT_PRETRAINING = (TEXT_CLASSIFIER, LOGISTIC, WORD_READER, WORD_TAGGER)
+WITHOUT_PRETRAINING = (TEXT_CLASSIFIER, LOGISTIC, IMAGE_CLASSIFIER, WORD_READER, WORD_TAGGER)
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,7 @@ ARCHITECTURES = {
         _row("deberta", ENCODER, "encoders.deberta", "DebertaWithHeads", "deberta_v2:FAMILY", "DebertaConfig"),
         _row("text-classifier", TEXT_CLASSIFIER, "tasks.text_classifiers", "TextClassifier"),
         _row("logistic", LOGISTIC, "tasks.logistic", "Logistic"),
+        _row("vision-transformer", IMAGE_CLASSIFIER, "tasks.vision", "VisionTransformer", config="VisionConfig"),
         _row("word-reader", WORD_READER, "tasks.word_reader", "WordReader"),
         _row("word-tagger", WORD_TAGGER, "tasks.word_tagger", "WordTagger"),
     )

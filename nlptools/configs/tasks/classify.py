@@ -68,7 +68,7 @@ def _both_orders() -> bool:
 class ClassifyOptions(SequenceOptions):
     """One label of a text, or several with --multi-label"""
 
-    scratch: str | None = _scratch(SCRATCH, "logistic regression, ")
+    scratch: str | None = _scratch(SCRATCH, "logistic regression, a ViT (Vision Transformer, for paths of pictures), ")
     multi_label: bool = option(False, "An example has any number of labels.")
     class_weights: str = _class_weights()
 

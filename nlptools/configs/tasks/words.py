@@ -67,6 +67,16 @@ class ClassifyScratch(TextScratch):
         only={"scratch": ("logistic",)},
     )
 
+    image_size: int = option(
+        0,
+        "Scale pictures to N x N pixels; 0: to the size of the first one.",
+        low=0,
+        high=1 << 12,
+        metavar="N",
+        only={"scratch": ("vit",)},
+    )
+    patch_size: int = option(4, "Side of a patch in pixels.", low=1, high=256, metavar="N", only={"scratch": ("vit",)})
+
 
 @dataclass(frozen=True)
 class TagScratch(WordOptions):
@@ -103,8 +113,8 @@ class Scratch(ClassifyScratch, TagScratch):
 
     def check(self, arch: str) -> None:
         """Raises UsageError for values that do not suit the architecture."""
-        if arch == "transformer" and self.hidden_size % (2 * HEADS):
-            raise UsageError(f"--hidden-size {self.hidden_size}: expected a multiple of {2 * HEADS} for a transformer")
+        if arch in ("transformer", "vit") and self.hidden_size % (2 * HEADS):
+            raise UsageError(f"--hidden-size {self.hidden_size}: expected a multiple of {2 * HEADS} for a {arch}")
         if self.depth == 0 and arch != "mean":
             raise UsageError("--depth 0 applies to --scratch mean only")
         if self.characters == "lstm" and self.char_dim % 2:

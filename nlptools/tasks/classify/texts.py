@@ -19,6 +19,7 @@ from torch import Tensor
 
 from nlptools import bundle
 from nlptools.batches.features import WEIGHT, Encoding, Features
+from nlptools.batches.images import ImageEncoding
 from nlptools.batches.text_rows import TextEncoding
 from nlptools.batches.weighted_tokens import InvalidText, NumberEncoding
 from nlptools.configs.finetuning import Files, Finetune, Predict
@@ -110,7 +111,10 @@ class TextTask(TaskOf[TextExample, P]):
         return ("loss", *metrics, "mean") if len(metrics) > 1 else ("loss", *metrics)
 
     def features(
-        self, examples: Sequence[TextExample], encoding: Encoding | TextEncoding | NumberEncoding, labelled: bool
+        self,
+        examples: Sequence[TextExample],
+        encoding: Encoding | TextEncoding | NumberEncoding | ImageEncoding,
+        labelled: bool,
     ) -> Features:
         texts = [e.texts for e in examples]
         if self.both_orders:

@@ -31,6 +31,7 @@ from nlptools.formats.examples import TaskExample
 from nlptools.json_types import JsonObject
 from nlptools.layers.heads import mix_in
 from nlptools.metrics.criterion import Criterion
+from nlptools.models.tasks.task_model import TaskModel
 from nlptools.tasks import task as tasks
 from nlptools.tasks.task import Task
 from nlptools.text.tokenizer import Tokenizer
@@ -38,7 +39,7 @@ from nlptools.text.unknown import UnknownTokens
 from nlptools.training.engine.job import Trained, run_job
 from nlptools.training.engine.loop import Evaluate
 from nlptools.training.finetuning import pretrained, repeats
-from nlptools.training.finetuning.reader import Reader, TaskModel
+from nlptools.training.finetuning.reader import Reader
 from nlptools.training.objective import Objective
 
 

@@ -28,6 +28,7 @@ from nlptools.models.contract import with_dropout
 from nlptools.models.huggingface import peft
 from nlptools.models.language.elmo import Elmo
 from nlptools.models.tasks.heads import BESIDE_HEADS, LAYER_HEADS, ROW_HEADS, TASK_HEADS, EncoderWithHeads
+from nlptools.models.tasks.task_model import TaskModel
 from nlptools.models.tasks.with_heads import LANGUAGE, WithHeads
 from nlptools.tasks import outputs
 from nlptools.tasks import task as tasks
@@ -35,7 +36,7 @@ from nlptools.tasks.task import Task
 from nlptools.text import chat_templates
 from nlptools.training import lora
 from nlptools.training.finetuning import rates, row_tokens
-from nlptools.training.finetuning.reader import TaskLoss, TaskModel
+from nlptools.training.finetuning.reader import TaskLoss
 
 
 def opened(settings: Finetune) -> Pretrained:

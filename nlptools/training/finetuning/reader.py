@@ -13,6 +13,7 @@ import numpy as np
 from torch import Tensor
 
 from nlptools.batches.features import Encoding, Features
+from nlptools.batches.images import ImageEncoding
 from nlptools.batches.source import BatchSource, Share
 from nlptools.batches.spelled_words import WordEncoding
 from nlptools.batches.text_rows import TextEncoding
@@ -21,10 +22,7 @@ from nlptools.compute.backend import Backend
 from nlptools.configs import Training
 from nlptools.formats.examples import TaskExample
 from nlptools.json_types import JsonObject
-from nlptools.models.tasks.heads import TaskHeads
-from nlptools.models.tasks.logistic import Logistic
-from nlptools.models.tasks.text_classifiers import TextClassifier
-from nlptools.models.tasks.word_tagger import WordTagger
+from nlptools.models.tasks.task_model import TaskModel
 from nlptools.tasks import outputs
 from nlptools.tasks.task import Task
 from nlptools.training.engine import optimizers
@@ -32,8 +30,7 @@ from nlptools.training.engine.optimizers import Optimizer
 from nlptools.training.engine.weights import Weights
 from nlptools.training.objective import Objective
 
-RowEncoding = Encoding | TextEncoding | NumberEncoding | WordEncoding
-TaskModel = TaskHeads | TextClassifier | Logistic | WordTagger
+RowEncoding = Encoding | TextEncoding | NumberEncoding | ImageEncoding | WordEncoding
 
 
 class Reader(Protocol):

@@ -28,6 +28,7 @@ from nlptools.configs.tasks.words import Scratch
 from nlptools.files.json_fields import child, texts, whole, wholes
 from nlptools.formats.examples import TaskExample
 from nlptools.json_types import JsonObject
+from nlptools.models.tasks.task_model import TaskModel
 from nlptools.tasks import outputs
 from nlptools.tasks.outputs import RowLogits
 from nlptools.tasks.task import Task
@@ -36,12 +37,15 @@ from nlptools.text.vocab import Vocab
 from nlptools.training.engine import optimizers
 from nlptools.training.engine.optimizers import Optimizer
 from nlptools.training.engine.weights import Weights
-from nlptools.training.finetuning.reader import RowEncoding, TaskLoss, TaskModel
+from nlptools.training.finetuning.reader import RowEncoding, TaskLoss
 from nlptools.vectors.files import formats
 from nlptools.vectors.table import Vectors
 
 # networks of a --scratch that the other architectures of the task do not share
-_OTHERS = {"logistic": "nlptools.training.finetuning.logistic:LogisticNetwork"}
+_OTHERS = {
+    "logistic": "nlptools.training.finetuning.logistic:LogisticNetwork",
+    "vit": "nlptools.training.finetuning.vision:ImageNetwork",
+}
 
 M = TypeVar("M", bound=TaskModel)
 LEARNED = "the main process"  # the source of what other processes restore, for messages
