@@ -43,6 +43,7 @@ SCRIPTS = {
     "elmo_embedding_speed": Script("inference/embedding models/language", "--shape toy-elmo --lines 8", 5),
     "embedding_speed": Script("inference/embedding models/encoders layers", "--parts steady,process,runtimes --lines 8", 10,
                               gpu="--parts steady --lines 20000", peers="sentence-transformers ctranslate2"),
+    "attention_maps_speed": Script("inference layers models", "--shape 1,64,2 --length 16", 5),
     "word_vectors_speed": Script("training/word_vectors", "--parts skipgram --words 3000", 15, gpu="--parts skipgram,cbow",
                                  peers="word2vec.c"),
     "generation_speed": Script("inference/generation layers compute",

@@ -15,6 +15,7 @@ from tiny_bundles import words_bundle
 from tiny_encoder_decoders import tiny as tiny_translator
 
 from nlptools import bundle
+from nlptools.cli.manual.command_pages import command_page
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.vocab import Vocab
 
@@ -165,6 +166,18 @@ def test_a_page_holds_all_weights_and_no_markup_of_its_words(bert, call, tmp_pat
         }
         weights = np.frombuffer(base64.b64decode(found["weights"]), "<u2") / 65535
         assert np.abs(weights - np.array(expected["attention"]).ravel()).max() < 2e-5
+
+
+def test_examples_of_the_manual_page_for_it(bert, fork_shell, tmp_path):
+    """The animal that was too tired, and the street that was too wide: a picture and a page."""
+    (tmp_path / "bert").symlink_to(bert)
+    lines = [line for _, line in command_page("attend").examples if "animal" in line]
+    assert len(lines) == 2
+    for line in lines:
+        done = fork_shell(line)
+        assert done.code == 0, done.err
+    assert (tmp_path / "it.png").read_bytes().startswith(b"\x89PNG")
+    assert "too tired." in (tmp_path / "it.html").read_text()
 
 
 def test_a_real_process(bert, run, tmp_path):
