@@ -322,6 +322,7 @@ def load_model(path: Path, config: JsonObject) -> tuple[str, Any]:
     tensors = peft.load_weights(path)
     said = peft.is_adapter(path) or config.get("tie_word_embeddings") is False
     sizes = directories.as_stored(arch, sizes, tensors, warn="" if said else str(path))
+    arch = directories.as_read(arch, sizes, tensors)
     checks.check_number(sizes.least_weights(), tensors)
     with empty_weights():
         model = registry.build(arch, sizes, **directories.heads_in(arch, tensors, sizes, config))

@@ -242,6 +242,7 @@ TABLE: Mapping[str, Uses] = {
         served={**_WITHOUT_ATTENTION.served, ATTEND: "attention_rows:DecoderAttention.of_language_model"},
     ),
     WITHOUT_ATTENTION[registry.LANGUAGE]: _WITHOUT_ATTENTION,
+    registry.READER: Uses("a decoder without an output matrix", EMBED, {EMBED: "embedding.text_embedder:of_reader"}),
     registry.BIDIRECTIONAL: Uses(
         "a bidirectional language model",
         GENERATE,

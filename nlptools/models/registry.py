@@ -17,6 +17,7 @@ BIDIRECTIONAL = "bidirectional"  # language.elmo.Elmo: a language model in each 
 NGRAM = "n-gram"  # language.ngram.NGrams, which needs no PyTorch: train-lm
 ENCODER_DECODER = "encoder-decoder"  # contract.EncoderDecoder: train-seq2seq
 ENCODER = "encoder"  # contract.Encoder, with any heads: pretrain-bert
+READER = "reader"  # the layers of a decoder without its output head, perhaps reading in both directions: embed
 TASK_DECODER = "task-decoder"  # a language model with heads of tasks instead of its output head: finetune
 TEXT_CLASSIFIER = "text-classifier"  # trained without pretraining: finetune --scratch
 LOGISTIC = "logistic"  # a linear model without pretraining: finetune --scratch logistic
@@ -43,6 +44,7 @@ class Architecture:
             directories keep our names.
         attends: whether a language model has attention, as `contract.Attends` shows it; whether an encoder-decoder is a
             Transformer.
+        reader: the architecture of its layers without an output head; "": there is none.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Architecture:
     options: str = ""
     huggingface: tuple[str, ...] = ()
     attends: bool = False
+    reader: str = ""
 
     @property
     def option(self) -> str:
@@ -73,6 +76,7 @@ def _row(
     config: str = "",
     options: str = "",
     attends: bool = False,
+    reader: str = "",
 ) -> Architecture:
     """A row. `huggingface`: names with spaces between them; `config`: the model's name with "Config", unless it has another;
     `options`: module and class in `configs.architectures`, without "Options".
@@ -81,11 +85,11 @@ def _row(
     layouts = tuple(f"nlptools.models.huggingface.{layout}" for layout in huggingface.split())
     settings = options and f"nlptools.configs.architectures.{options}Options"
     return Architecture(
-        name, family, f"{models}:{model}", f"{models}:{config or model + 'Config'}", settings, layouts, attends
+        name, family, f"{models}:{model}", f"{models}:{config or model + 'Config'}", settings, layouts, attends, reader
     )
 
 
-_DECODERS = "llama:FAMILY phi3:FAMILY olmo2:FAMILY smollm3:FAMILY gpt_neox:FAMILY"
+_DECODERS = "llama:FAMILY phi3:FAMILY olmo2:FAMILY smollm3:FAMILY gpt_neox:FAMILY gemma:FAMILY"
 _ENCODER_DECODERS = "marian:FAMILY bart:FAMILY m2m_100:FAMILY t5:FAMILY"
 _BERTS = "bert:FAMILY roberta:FAMILY distilbert:FAMILY mpnet:FAMILY albert:FAMILY"
 
@@ -101,7 +105,16 @@ ARCHITECTURES = {
             options="transformer:Transformer",
             attends=True,
         ),
-        _row("modern", LANGUAGE, "language.modern", "Modern", _DECODERS, options="transformer:Modern", attends=True),
+        _row(
+            "modern",
+            LANGUAGE,
+            "language.modern",
+            "Modern",
+            _DECODERS,
+            options="transformer:Modern",
+            attends=True,
+            reader="modern-reader",
+        ),
         _row("rnn", LANGUAGE, "language.recurrent", "RecurrentLM", config="RNNConfig", options="recurrent:RNN"),
         _row("lstm", LANGUAGE, "language.recurrent", "RecurrentLM", config="LSTMConfig", options="recurrent:LSTM"),
         _row("gru", LANGUAGE, "language.recurrent", "RecurrentLM", config="GRUConfig", options="recurrent:GRU"),
@@ -146,6 +159,7 @@ ARCHITECTURES = {
             "RotaryEncoderConfig",
         ),
         _row("deberta", ENCODER, "encoders.deberta", "DebertaWithHeads", "deberta_v2:FAMILY", "DebertaConfig"),
+        _row("modern-reader", READER, "language.modern", "ModernReader", _DECODERS, "ModernConfig"),
         _row("text-classifier", TEXT_CLASSIFIER, "tasks.text_classifiers", "TextClassifier"),
         _row("logistic", LOGISTIC, "tasks.logistic", "Logistic"),
         _row("vision-transformer", IMAGE_CLASSIFIER, "tasks.vision", "VisionTransformer", config="VisionConfig"),

@@ -36,6 +36,19 @@ def first_token(tokenizer: Tokenizer, directory: Path) -> int | None:
     return template if added is None else bos if added else None
 
 
+def around_text(tokenizer: Tokenizer, directory: Path) -> tuple[list[int], list[int]]:
+    """The tokens that a tokenizer puts before each text, and after it: as `first_token`, and for those that follow
+    "add_eos_token" decides, or the template. Raises BundleError for a damaged tokenizer_config.json.
+    """
+    first = first_token(tokenizer, directory)
+    after = tokenizer.around_text()[1] if isinstance(tokenizer, HuggingFace) else []
+    added = read_config(directory).get("add_eos_token")
+    end = None if tokenizer.vocab is None else tokenizer.vocab.eos
+    if added is not None:
+        after = [end] if added and end is not None else []
+    return [] if first is None else [first], after
+
+
 def of_encoder(tokenizer: Tokenizer) -> Boundaries:
     """The tokens around the texts of an encoder: as the template in tokenizer.json says, else as in a BERT."""
     named = tokenizer.around_pair() if isinstance(tokenizer, HuggingFace) else None

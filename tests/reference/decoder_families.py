@@ -33,7 +33,7 @@ class Family:
         variants: changes of `SIZES` in config.json.
         tasks: the ends of classes for tasks.
         refused: changes of config.json, and what the message says.
-        config: the name of the class of configurations; "": by `classes`.
+        others: the beginning of the names of other classes than ...ForCausalLM; "": `classes`.
     """
 
     classes: str
@@ -41,16 +41,16 @@ class Family:
     tasks: tuple[str, ...] = ("SequenceClassification", "TokenClassification")
     refused: tuple[tuple[Mapping[str, Any], str], ...] = ()
     sizes: Mapping[str, Any] = field(default_factory=lambda: SIZES)
-    config: str = ""
+    others: str = ""
 
     def model(self, kind: str = "ForCausalLM", seed: int = 0, **more: Any) -> Any:
         """A model of the class that ends in `kind`, in eval mode. Its weights are large, so that errors show."""
-        config = getattr(transformers, self.config or f"{self.classes}Config")(
-            **{**self.sizes, "vocab_size": len(tokenizer()), **more}
-        )
+        others = self.others or self.classes
+        config = getattr(transformers, f"{others}Config")(**{**self.sizes, "vocab_size": len(tokenizer()), **more})
         config._attn_implementation = "eager"
         torch.manual_seed(seed)
-        model = getattr(transformers, f"{self.classes}{kind}")(config).eval()
+        classes = self.classes if kind == "ForCausalLM" else others
+        model = getattr(transformers, f"{classes}{kind}")(config).eval()
         with torch.no_grad():
             for name, parameter in model.named_parameters():
                 if parameter.dim() > 1:
@@ -83,6 +83,7 @@ _SCALED = (  # every scaling of rotary positions
     {"rope_parameters": {"rope_type": "longrope", **_LISTS, "factor": 2.0, "rope_theta": 500.0,
                          "original_max_position_embeddings": 40}},
 )  # fmt: skip
+_GEMMA = {**SIZES, "head_dim": 8, "query_pre_attn_scalar": 12, "sliding_window": 4}
 _HALF = {"short_factor": [1.0, 1.5], "long_factor": [2.0, 5.0]}
 _QWEN = {"use_sliding_window": True, "sliding_window": 4}
 _SEQUENCES = ("SequenceClassification", "TokenClassification", "QuestionAnswering")
@@ -145,5 +146,39 @@ FAMILIES = {
         _SEQUENCES,
         refused=(({"rotary_pct": 0.0, "rope_parameters": None}, "the part of each head that turns is 0"),),
         sizes={key: value for key, value in SIZES.items() if key != "num_key_value_heads"},
+    ),
+    "gemma2": Family(
+        "Gemma2",
+        (
+            {},
+            {"attn_logit_softcapping": 1.5, "final_logit_softcapping": 2.0, "attention_bias": True, "hidden_activation": "silu"},
+            {"attn_logit_softcapping": None, "final_logit_softcapping": None, "tie_word_embeddings": False,
+             "layer_types": ["full_attention", "sliding_attention", "full_attention"], "query_pre_attn_scalar": 8,
+             "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 300.0}},
+        ),
+        refused=(
+            ({"use_bidirectional_attention": True}, "use_bidirectional_attention is not supported"),
+            ({"layer_types": ["chunked_attention"] * 3}, "layer_types is .* expected 3 of full_attention, sliding"),
+        ),
+        sizes=_GEMMA,
+    ),
+    "gemma3_text": Family(
+        "Gemma3",
+        (
+            {"layer_types": ["sliding_attention", "full_attention", "sliding_attention"]},
+            {"num_hidden_layers": 6, "final_logit_softcapping": 3.0},
+            {"layer_types": ["sliding_attention", "sliding_attention", "full_attention"], "attention_bias": True,
+             "rope_parameters": {
+                 "full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 500.0},
+                 "sliding_attention": {"rope_type": "default", "rope_theta": 50.0}}},
+        ),
+        tasks=("SequenceClassification",),
+        refused=(
+            ({"attn_logit_softcapping": 2.0}, "attn_logit_softcapping is not supported in a gemma3_text"),
+            ({"rope_parameters": {"sliding_attention": {"rope_type": "linear", "factor": 2.0}}}, "in layers with a window"),
+            ({"rope_parameters": {"rope_theta": 5.0}}, "rope_parameters of a gemma3_text has"),
+        ),
+        sizes=_GEMMA,
+        others="Gemma3Text",
     ),
 }  # fmt: skip

@@ -166,7 +166,7 @@ def test_adapters_belong_to_their_modules(name: str, tmp_path: Path) -> None:
     torch.testing.assert_close(loaded.output.logits(loaded(x)[0]), expected, **CLOSE)
 
 
-@pytest.mark.parametrize("name", ["phi3", "gpt_neox"])
+@pytest.mark.parametrize("name", ["phi3", "gpt_neox", "gemma2"])
 def test_commands_take_such_folders(name: str, run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     FAMILIES[name].folder(tmp_path / "base", **FAMILIES[name].variants[-1])
     chats = [{"messages": [{"role": "user", "content": "the cat"}, {"role": "assistant", "content": "sat"}]}] * 4
@@ -179,6 +179,15 @@ def test_commands_take_such_folders(name: str, run, tmp_path: Path) -> None:  # 
     done = run("convert", "tuned", "whole", "-q")
     assert done.code == 0, done.err
     assert json.loads((tmp_path / "whole/config.json").read_text())["model_type"] == name
+
+
+def test_a_gemma_3_is_read_in_the_spelling_of_transformers_4(tmp_path: Path) -> None:
+    FAMILIES["gemma3_text"].folder(tmp_path, **FAMILIES["gemma3_text"].variants[2])
+    data = json.loads((tmp_path / "config.json").read_text())
+    new = directories.config_from_hf(data)
+    del data["rope_parameters"], data["layer_types"]
+    old = {"rope_theta": 500.0, "rope_local_base_freq": 50.0, "rope_scaling": {"rope_type": "linear", "factor": 2.0}}
+    assert directories.config_from_hf({**data, **old, "sliding_window_pattern": 3}) == new
 
 
 @pytest.mark.parametrize("name", [name for name, family in FAMILIES.items() if family.refused])

@@ -100,7 +100,7 @@ def test_a_tied_model_with_a_stored_output_matrix_and_a_bare_one_open(tmp_path: 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model_type": "gemma2"}, "the family 'gemma2' are not supported; the nearest that is: 'llama'"),
+        ({"model_type": "gemma"}, "the family 'gemma' are not supported; the nearest that is: 'gemma3_text'"),
         ({"model_type": "mixtral"}, "the family 'mixtral' are not supported; the nearest that is: 'mistral'"),
         ({"architectures": ["LlamaForSequenceClassification"]}, "no weight score.weight"),
         ({"hidden_act": "mish"}, "activation 'mish' is not supported"),

@@ -16,7 +16,7 @@ from nlptools.layers import packed
 from nlptools.layers.packed import EqualLengths
 from nlptools.models.contract import LanguageModel
 from nlptools.text import pair_format
-from nlptools.text.text_boundaries import of_encoder
+from nlptools.text.text_boundaries import around_text, of_encoder
 
 if TYPE_CHECKING:
     from nlptools.models.encoders.bert import BertWithHeads
@@ -60,6 +60,24 @@ class EncoderReader:
         """See `LineReader`."""
         states: Sequence[Tensor] = self.model.packed(ids, positions, groups, layers)
         return states
+
+
+class SentenceReader:
+    """Reads lines with the layers of a decoder in a sentence-transformers directory, between the tokens that the tokenizer puts
+    around a text. These are pooled, too.
+    """
+
+    skips_before = False
+
+    def __init__(self, loaded: Bundle[object], model: LanguageModel) -> None:
+        """Raises BundleError for a damaged tokenizer_config.json."""
+        self.model = model
+        self.before, self.after = around_text(loaded.tokenizer, loaded.path)
+        self.alone = [] if self.before or self.after else [loaded.start]
+
+    def states(self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], layers: range) -> Sequence[Tensor]:
+        """See `LineReader`."""
+        return packed.by_group(lambda rows: self.model.states(rows).layers, ids, groups, layers)
 
 
 class DecoderReader:

@@ -27,7 +27,13 @@ from nlptools.errors import UsageError, display
 from nlptools.files import progress
 from nlptools.inference.embedding import batching
 from nlptools.inference.embedding.batching import Cutting, PackedTexts, PreparedLines
-from nlptools.inference.embedding.line_readers import DecoderReader, EncoderReader, LineReader, SourceReader
+from nlptools.inference.embedding.line_readers import (
+    DecoderReader,
+    EncoderReader,
+    LineReader,
+    SentenceReader,
+    SourceReader,
+)
 from nlptools.inference.embedding.selected_layers import SelectedLayers
 from nlptools.inference.embedding.sentence_steps import SentenceSteps
 from nlptools.inference.embedding.units import Units
@@ -214,8 +220,14 @@ def of_encoder_decoder(asked: Asked[Embed], opened: Opened[Transformer]) -> Text
 
 
 def of_language_model(asked: Asked[Embed], opened: Opened) -> TextEmbedder:
-    """A language model. See `uses`."""
-    return _opened(asked, opened, DecoderReader(opened.bundle, opened.bundle.model))
+    """A language model, with the steps of a sentence-transformers directory. See `uses`."""
+    reader = DecoderReader if opened.steps is None else SentenceReader
+    return _opened(asked, opened, reader(opened.bundle, opened.bundle.model))
+
+
+def of_reader(asked: Asked[Embed], opened: Opened) -> TextEmbedder:
+    """The layers of a decoder that read in both directions, with such steps. See `uses`."""
+    return _opened(asked, opened, SentenceReader(opened.bundle, opened.bundle.model))
 
 
 def of_task_decoder(asked: Asked[Embed], opened: Opened[WithHeads]) -> TextEmbedder:

@@ -77,6 +77,8 @@ class DecoderLayout:
     Attributes:
         model_type: in config.json.
         classes: the beginning of the names of classes.
+        language_class: of language models, "": as the others.
+        both_ways: the switch in config.json with which positions see each other in both directions; "": there is none.
         prefix: before the names of weights outside heads.
         reader_prefix: the same in their class that answers questions.
         top: ours: theirs, of weights outside blocks and heads.
@@ -95,6 +97,8 @@ class DecoderLayout:
 
     model_type: str
     classes: str
+    language_class: str = ""
+    both_ways: str = ""
     prefix: str = "model."
     reader_prefix: str = "transformer."
     top: Mapping[str, str] = field(default_factory=lambda: TOP)
@@ -157,6 +161,11 @@ class DecoderFolders:
             if isinstance(name, str) and not name.endswith(("ForCausalLM", "Model", *_TASK_CLASSES.values())):
                 known = ", ".join(f"...{end}" for end in ("ForCausalLM", *_TASK_CLASSES.values()))
                 raise BundleError(f"config.json: {name:.80} is not supported, expected {known}")
+        switch = self.layouts[str(data["model_type"])].both_ways
+        if switch and data.get(switch):
+            if has_task:
+                raise BundleError(f"config.json: a head of a task with {switch} is not supported")
+            return "modern-reader"
         return "modern-tasks" if has_task else "modern"
 
     def prefix(self, model_type: str) -> str:
@@ -176,13 +185,20 @@ class DecoderFolders:
         names = (f"{layout.top['token_embedding']}.weight", f"{layout.output}.weight")
         return names if config.tie_word_embeddings else None
 
+    def has_output(self, weights: Mapping[str, Tensor], config: Any) -> bool:
+        """See `directories.ReadableFamily`."""
+        layout = self._layout(config)
+        names = (layout.prefixed(checks.plain(name, "")) for name in weights)
+        return config.tie_word_embeddings or f"{layout.output}.weight" in names
+
     def config_to_hf(self, config: Any, heads: tuple[str, ...] = ()) -> JsonObject:
         """See `directories.FolderLayout`."""
         layout = self._layout(config)
         named = [end for head, end in _TASK_CLASSES.items() if head in heads]
+        language = layout.language_class or f"{layout.classes}ForCausalLM"
         return {
             "model_type": layout.model_type,
-            "architectures": [layout.classes + (named[0] if named else "Model" if heads else "ForCausalLM")],
+            "architectures": [layout.classes + (named[0] if named else "Model") if heads else language],
             **{theirs: vars(config)[ours] for ours, (theirs, _) in layout.sizes.items()},
             layout.activation[0]: _their_activation(layout, config.activation),
             "rope_theta": config.rope_theta,
@@ -251,7 +267,7 @@ class DecoderFolders:
         """See `directories.FolderLayout`."""
         layout = self._layout(config)
         left = {layout.prefixed(checks.plain(name, "")): tensor for name, tensor in weights.items()}
-        if config.tie_word_embeddings:
+        if config.tie_word_embeddings or not config.causal:
             left.pop(f"{layout.output}.weight", None)  # stored by some all the same
         out = {}
         for name, target in wanted.items():

@@ -24,12 +24,13 @@ from nlptools.models.translation.vocabularies import Vocabularies
 
 _OURS = "nlptools-"
 _NEAREST = {  # families that are not supported, because of a special layer or scaling: the nearest one that is
-    **dict.fromkeys(("gemma", "gemma2", "gemma3", "gemma3_text", "phi", "granite", "cohere", "cohere2"), "llama"),
+    **dict.fromkeys(("phi", "granite", "cohere", "cohere2"), "llama"),
     **dict.fromkeys(("falcon", "stablelm", "starcoder2", "internlm2", "llama4", "mpt"), "llama"),
     **dict.fromkeys(("olmo", "olmo3"), "olmo2"),
     **dict.fromkeys(("qwen3_moe", "qwen3_next"), "qwen3"),
     **dict.fromkeys(("mixtral", "ministral", "mistral3"), "mistral"),
     **dict.fromkeys(("gpt_neo", "gptj", "gpt_bigcode", "opt", "bloom"), "gpt2"),
+    **dict.fromkeys(("gemma", "gemma3", "gemma3n_text", "gemma4_text"), "gemma3_text"),
     "gpt_neox_japanese": "gpt_neox",
     "phimoe": "phi3",
     "qwen2_moe": "qwen2",
@@ -83,9 +84,16 @@ class TaskFamily(FolderLayout, Protocol):
         """The heads in a directory with these weights; `architectures` is what its config.json says."""
 
 
+class ReadableFamily(FolderLayout, Protocol):
+    """A family of language models that may lack the output matrix."""
+
+    def has_output(self, weights: Mapping[str, Tensor], config: Configuration) -> bool:
+        """Whether these weights have an output matrix, or the configuration ties it to the embedding."""
+
+
 def prefix(model_type: str) -> str:
     """See `TaskFamily.prefix`; "model." if no family has this model_type."""
-    for name in registry.names(registry.ENCODER, registry.LANGUAGE):
+    for name in registry.names(registry.ENCODER, registry.LANGUAGE, registry.READER):
         for family in map(_imported, registry.find(name).huggingface):
             if model_type in family.MODEL_TYPES:
                 return cast(TaskFamily, family).prefix(model_type)
@@ -155,6 +163,14 @@ def as_stored(arch: str, config: Configuration, weights: Mapping[str, Tensor], w
             " which is used"
         )
     return replace(config, tie_word_embeddings=False)
+
+
+def as_read(arch: str, config: Configuration, weights: Mapping[str, Tensor]) -> str:
+    """The architecture of a model with these weights: `arch`; without its output matrix, the layers alone, if it has one."""
+    family, reader = _family(arch, config), registry.find(arch).reader
+    if not reader or family is None or registry.names_heads(arch):
+        return arch
+    return arch if cast(ReadableFamily, family).has_output(weights, config) else reader
 
 
 def _refuse_quantized(data: JsonObject) -> None:

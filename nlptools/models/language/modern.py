@@ -75,6 +75,7 @@ class ModernConfig:
     parallel: bool = False  # feed-forward reads what attention reads
     feed_forward: str = "gated"  # a name in `layers.transformer.FEED_FORWARDS`
     rotary_share: float = 1.0  # the part of each head that positions turn
+    causal: bool = True  # False: positions see each other in both directions; a window is on either side
     unturned_layers: tuple[int, ...] = ()  # the layers without positions
     local_rope_theta: int | float = 0.0  # of layers with a sliding window; 0: rope_theta, with its scaling
     embedding_scale: int | float = 1.0
@@ -215,6 +216,7 @@ class Modern(GPT):
             pre_norm=config.pre_norm,
             output_norm=config.output_norm,
             parallel=config.parallel,
+            causal=config.causal,
             norm=config.norm,
             attention="grouped-query",
             attention_options={
@@ -253,6 +255,10 @@ class Modern(GPT):
         """See `GPT`: some layers see a window."""
         windows = [self.config.has_window(layer) for layer in range(len(self.blocks))]
         near = attend
+        if not self.config.causal:
+            assert attend is None and not past  # it reads whole texts only
+            near = _on_either_side(T, self.config.sliding_window, self.token_embedding.weight.device)
+            return [near if is_near else None for is_near in windows]
         if any(windows):
             window, device = self.config.sliding_window, self.token_embedding.weight.device
             if isinstance(attend, Ragged):
@@ -260,6 +266,14 @@ class Modern(GPT):
             else:
                 near = within(attend, past, T, window, device)
         return [near if is_near else attend for is_near in windows]
+
+
+class ModernReader(Modern):
+    """The layers of a `Modern` without an output head: for sentence vectors."""
+
+    def __init__(self, config: ModernConfig) -> None:
+        super().__init__(config)
+        self.drop_output()
 
 
 def within(attend: Tensor | None, past: int, T: int, window: int, device: torch.device) -> Tensor | None:
@@ -274,3 +288,11 @@ def within(attend: Tensor | None, past: int, T: int, window: int, device: torch.
         return ((distance >= 0) & (distance < window))[None, None]
     later = attend.flip(-1).cumsum(-1).flip(-1)  # how many there are from each slot on
     return attend & (later <= window)
+
+
+def _on_either_side(T: int, window: int, device: torch.device) -> Tensor | None:
+    """(1, 1, T, T): each position attends to those less than `window` away. None: to all."""
+    if window >= T:
+        return None
+    places = torch.arange(T, device=device)
+    return ((places[:, None] - places).abs() < window)[None, None]

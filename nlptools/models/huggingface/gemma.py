@@ -1,0 +1,157 @@
+"""Directories of the text models Gemma 2 (arXiv:2408.00118) and Gemma 3 (arXiv:2503.19786).
+
+Norms before and after each part, whose gain is 1 plus the weight; embeddings times the root of their size; layers with a sliding
+window among others. Gemma 2 caps scores and logits; Gemma 3 has norms of queries and keys, and another base of positions in
+layers with a window. A Gemma 3 whose positions see each other in both directions is EmbeddingGemma (arXiv:2509.20354).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nlptools.errors import BundleError
+from nlptools.json_types import JsonObject
+from nlptools.models.huggingface.decoder_folders import (
+    BLOCK,
+    SIZES,
+    DecoderFolders,
+    DecoderLayout,
+    layer_types,
+    positions,
+    window,
+)
+from nlptools.models.language.modern import ModernConfig
+
+_WINDOW, _SCORE_SIZE = 4096, 256
+_SCORE_CAP, _LOGIT_CAP = 50.0, 30.0  # of Gemma 2
+_PATTERN = 6  # of Gemma 3: every sixth layer has no window
+_BOTH_WAYS = "use_bidirectional_attention"
+_WHOLE, _LOCAL = "full_attention", "sliding_attention"
+_THETA = {_WHOLE: 1_000_000.0, _LOCAL: 10_000.0}  # of Gemma 3
+
+
+def _common(data: JsonObject, size_of_window: Any, has_window: Callable[[int], bool]) -> JsonObject:
+    size: Any = data.get("hidden_size")
+    has_bias = data.get("attention_bias", False)
+    return {
+        "layout": data["model_type"],
+        "norm": "offset-rms",
+        "output_norm": True,
+        "attention_bias": has_bias,
+        "output_bias": has_bias,
+        "embedding_scale": size**0.5 if type(size) is int and size > 0 else 1.0,
+        "score_size": data.get("query_pre_attn_scalar", _SCORE_SIZE),
+        **window(data, size_of_window, has_window),
+    }
+
+
+def _read_2(data: JsonObject) -> JsonObject:
+    if data.get(_BOTH_WAYS):
+        raise BundleError(f"config.json: {_BOTH_WAYS} is not supported in a gemma2")
+    return {
+        **_common(data, data.get("sliding_window", _WINDOW), lambda layer: layer % 2 == 0),
+        "score_cap": data.get("attn_logit_softcapping", _SCORE_CAP) or 0.0,
+        "logit_cap": data.get("final_logit_softcapping", _LOGIT_CAP) or 0.0,
+    }
+
+
+def _read_3(data: JsonObject) -> JsonObject:
+    if data.get("attn_logit_softcapping") is not None:
+        raise BundleError("config.json: attn_logit_softcapping is not supported in a gemma3_text")
+    pattern = data.get("sliding_window_pattern", _PATTERN)
+    if type(pattern) is not int or pattern < 1:
+        raise BundleError(f"config.json: sliding_window_pattern is {pattern!r:.80}, expected a whole number from 1")
+    whole, local = _rotary(data)
+    if local.get("rope_type", local.get("type", "default")) != "default":
+        raise BundleError("config.json: scaled rotary positions in layers with a window are not supported")
+    both_ways, size = bool(data.get(_BOTH_WAYS)), data.get("sliding_window", _WINDOW)
+    if both_ways and type(size) is int:  # on either side, the position itself included
+        size = size // 2 + 1
+    return {
+        **_common(data, size, lambda layer: (layer + 1) % pattern != 0),
+        "causal": not both_ways,
+        **positions({"rope_parameters": whole}),
+        "query_key_norm": True,
+        "local_rope_theta": local["rope_theta"],
+        "logit_cap": data.get("final_logit_softcapping") or 0.0,
+    }
+
+
+def _rotary(data: JsonObject) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The "rope_parameters" of layers without a window, and of others, in any spelling. Raises BundleError."""
+    given = data.get("rope_parameters")
+    given = given if isinstance(given, dict) else {}
+    if given and not {_WHOLE, _LOCAL} >= set(given):
+        raise BundleError(f"config.json: rope_parameters of a gemma3_text has {_WHOLE} and {_LOCAL}, found others")
+    both = []
+    for kind, old in ((_WHOLE, "rope_theta"), (_LOCAL, "rope_local_base_freq")):
+        own = given.get(kind)
+        own = dict(own) if isinstance(own, dict) else {}
+        scaling = data.get("rope_scaling")
+        if kind == _WHOLE and isinstance(scaling, dict):
+            own |= scaling
+        own.setdefault("rope_theta", data.get(old, _THETA[kind]))
+        both.append(own)
+    return both[0], both[1]
+
+
+def _write_common(config: ModernConfig) -> JsonObject:
+    return {
+        "attention_bias": config.attention_bias,
+        "query_pre_attn_scalar": config.score_size or config.head_dim,
+        "sliding_window": config.sliding_window or _WINDOW,
+        "layer_types": [*layer_types(config)],
+        "final_logit_softcapping": config.logit_cap or None,
+    }
+
+
+def _write_3(config: ModernConfig) -> JsonObject:
+    whole = {"rope_type": "default", **(config.rope_scaling or {}), "rope_theta": config.rope_theta}
+    out = _write_common(config)
+    if not config.causal:
+        out |= {
+            _BOTH_WAYS: True,
+            "sliding_window": 2 * (config.sliding_window - 1) if config.sliding_window else _WINDOW,
+        }
+    return {
+        **out,
+        "rope_local_base_freq": config.local_rope_theta,
+        "rope_parameters": {_WHOLE: whole, _LOCAL: {"rope_type": "default", "rope_theta": config.local_rope_theta}},
+    }
+
+
+_BLOCK = {
+    **BLOCK,
+    "attention_output_norm": ("post_attention_layernorm",),
+    "feed_forward_norm": ("pre_feedforward_layernorm",),
+    "feed_forward_output_norm": ("post_feedforward_layernorm",),
+}
+_SIZES: dict[str, tuple[str, Any]] = {
+    **SIZES,
+    "num_key_value_heads": ("num_key_value_heads", 4),
+    "head_dim": ("head_dim", 256),
+    "tie_word_embeddings": ("tie_word_embeddings", True),
+}
+FAMILY = DecoderFolders(
+    DecoderLayout(
+        "gemma2",
+        "Gemma2",
+        block=_BLOCK,
+        sizes={**_SIZES, "max_position_embeddings": ("max_position_embeddings", 8192)},
+        activation=("hidden_activation", "gelu_pytorch_tanh"),
+        reads=_read_2,
+        writes=lambda config: {**_write_common(config), "attn_logit_softcapping": config.score_cap or None},
+    ),
+    DecoderLayout(
+        "gemma3_text",
+        "Gemma3Text",
+        language_class="Gemma3ForCausalLM",
+        both_ways=_BOTH_WAYS,
+        block=_BLOCK,
+        sizes={**_SIZES, "max_position_embeddings": ("max_position_embeddings", 131072)},
+        activation=("hidden_activation", "gelu_pytorch_tanh"),
+        reads=_read_3,
+        writes=_write_3,
+    ),
+)
