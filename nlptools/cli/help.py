@@ -21,6 +21,7 @@ TOPICS = {
 }
 
 COMMON = "common"  # the topic of the options that every command has
+MODELS = "models"  # the topic of the families of published models
 
 
 @make_command("help", exit_codes=(0, 2))
@@ -33,8 +34,9 @@ def command(topic: str | None, section: str | None, common: Common) -> None:
     formats or the examples of a command, or a section of a guide.
 
     Topics: alignment (instructions, preferences), common (options of every command), encoders (BERT, vectors of lines,
-    fine-tuning), evaluation, formats (what the commands read and write), language-models, pipelines, training (stopping,
-    continuing, clusters), translation (and summaries), word-vectors.
+    fine-tuning), evaluation, formats (what the commands read and write), language-models, models (the families of published
+    models, and the commands that take them), pipelines, training (stopping, continuing, clusters), translation (and
+    summaries), word-vectors.
     """
     from nlptools.cli import COMMANDS, group
 
@@ -42,8 +44,13 @@ def command(topic: str | None, section: str | None, common: Common) -> None:
     if topic == COMMON:
         click.echo(common_options(context))
         return
+    if topic == MODELS:
+        from nlptools.inference import families
+
+        click.echo(families.shown())
+        return
     if topic is not None and topic not in COMMANDS and topic not in TOPICS:
-        topic = _resolved(topic, [*COMMANDS, *TOPICS, COMMON], "command or topic")
+        topic = _resolved(topic, [*COMMANDS, *TOPICS, COMMON, MODELS], "command or topic")
     if topic is not None and section is not None:
         parts = sections(guide(topic) if topic in TOPICS else markdown(topic))
         names = {heading.lower(): heading for heading in parts}

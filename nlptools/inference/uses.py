@@ -233,6 +233,7 @@ _ENCODER_DECODER = Uses(
         **_POSITIONS,
     },
     together=(GENERATE, TRANSLATE, PREDICT),
+    also=("finetune --task seq2seq",),
 )
 
 TABLE: Mapping[str, Uses] = {

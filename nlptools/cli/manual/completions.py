@@ -14,7 +14,7 @@ import click
 
 from nlptools.cli import COMMANDS, group
 from nlptools.cli.command import Command
-from nlptools.cli.help import COMMON, TOPICS
+from nlptools.cli.help import COMMON, MODELS, TOPICS
 from nlptools.configs import bleu, metrics
 from nlptools.configs.tasks.table import GLUE, TASKS
 
@@ -130,7 +130,7 @@ def _bash(tables: Mapping[str, list[Option]]) -> str:
         options.append(f'            {command}) options="{names}" ;;')
     body = _BASH.format(
         commands=" ".join(tables),
-        topics=" ".join((*TOPICS, COMMON)),
+        topics=" ".join((*TOPICS, COMMON, MODELS)),
         values="\n".join(values),
         options="\n".join(options),
     )
@@ -171,7 +171,7 @@ def _zsh(tables: Mapping[str, list[Option]]) -> str:
     cases = []
     for command, table in tables.items():
         lines = [f"                {spec}" for option in table for spec in _zsh_specs(option)]
-        last = f"'*:topic:({' '.join((*tables, *TOPICS, COMMON))})'" if command == "help" else "'*:file:_files'"
+        last = f"'*:topic:({' '.join((*tables, *TOPICS, COMMON, MODELS))})'" if command == "help" else "'*:file:_files'"
         cases.append("\n".join([f"        {command})", "            _arguments -s \\"]))
         cases.append(" \\\n".join([*lines, f"                {last}"]) + "\n            ;;")
     body = _ZSH.format(commands="\n".join(commands), cases="\n".join(cases))
@@ -217,7 +217,7 @@ def _fish(tables: Mapping[str, list[Option]]) -> str:
             value = "" if not option.takes_value else " -r" if option.files or not option.values else " -x"
             value += f" -a '{' '.join(option.values)}'" if option.values else ""
             out.append(f"{start} {names}{value} -d {_fish_quote(option.help)}")
-    topics = " ".join((*tables, *TOPICS, COMMON))
+    topics = " ".join((*tables, *TOPICS, COMMON, MODELS))
     out.append(f"complete -c nlptools -n '__fish_seen_subcommand_from help' -f -a '{topics}'")
     return "\n".join(out) + "\n"
 

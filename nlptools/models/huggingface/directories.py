@@ -100,6 +100,11 @@ def prefix(model_type: str) -> str:
     return "model."
 
 
+def model_types(arch: str) -> list[str]:
+    """The types, in config.json, of the directories of an architecture in layouts of Hugging Face."""
+    return [each for family in map(_imported, registry.find(arch).huggingface) for each in family.MODEL_TYPES]
+
+
 def config_to_hf(arch: str, config: Configuration, heads: tuple[str, ...] = ()) -> JsonObject:
     """The content of config.json for a model of ours, with any `heads` that it has."""
     family, row = _family(arch, config), registry.find(arch)
