@@ -85,9 +85,7 @@ class Bundle(Generic[M]):
 
     @property
     def start(self) -> int:
-        """The token before the first one of a text, from which scoring starts: `bos`, else the one that config.json names,
-        else the end-of-text token, as in models of ours.
-        """
+        """The token before a text, from which scoring starts: `bos`, else that of config.json, else, as in ours, `eos`."""
         if self.bos is not None:
             return self.bos
         named = self.config.get("bos_token_id")

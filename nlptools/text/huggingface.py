@@ -99,14 +99,6 @@ class HuggingFace:
         own = [place for place, text in enumerate(row.sequence_ids) if text == 0] or [0]
         return row.ids[: own[0]], row.ids[own[-1] + 1 :]
 
-    def around_text(self) -> tuple[list[int], list[int]]:
-        """The special tokens that the template in tokenizer.json puts before a text, and after it."""
-        encoding = guarded(1, lambda: self._tokenizer.encode("a", add_special_tokens=True), self._path)
-        own = [place for place, special in enumerate(encoding.special_tokens_mask) if not special]
-        if not own:
-            return [], []
-        return encoding.ids[: own[0]], encoding.ids[own[-1] + 1 :]
-
     def around_pair(self) -> Boundaries | None:
         """The tokens that the template in tokenizer.json puts around one text and two; None: it has none for them."""
         encoding = guarded(2, lambda: self._tokenizer.encode("a", "a", add_special_tokens=True), self._path)

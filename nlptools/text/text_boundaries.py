@@ -41,7 +41,7 @@ def around_text(tokenizer: Tokenizer, directory: Path) -> tuple[list[int], list[
     "add_eos_token" decides, or the template. Raises BundleError for a damaged tokenizer_config.json.
     """
     first = first_token(tokenizer, directory)
-    after = tokenizer.around_text()[1] if isinstance(tokenizer, HuggingFace) else []
+    after = tokenizer.around()[1] if isinstance(tokenizer, HuggingFace) else []
     added = read_config(directory).get("add_eos_token")
     end = None if tokenizer.vocab is None else tokenizer.vocab.eos
     if added is not None:
