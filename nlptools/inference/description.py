@@ -13,6 +13,7 @@ from nlptools.inference import mixture_directory
 from nlptools.json_types import JsonObject
 from nlptools.models.huggingface import peft
 from nlptools.text.tokenizer import BUNDLE_FILES, Tokenizer
+from nlptools.vectors import static_directory
 from nlptools.vectors.table import Vectors
 
 _SOME = 10  # words or tokens that are shown
@@ -27,7 +28,8 @@ def describe(source: str | Path) -> dict[str, Facts]:
     encoder-decoder with two tokenizers has source tokenizer and target tokenizer. One of low-rank adapters also has adapter, and
     the weights of the section model are theirs. A directory of vectors has vectors, training
     (if train-w2v wrote it) and files; one of a mixture has mixture (the weight of each model) and files. Directories of models
-    are not loaded. A file of vectors, in any format that convert reads, has the section vectors; a tokenizer or a vocabulary,
+    are not loaded. One of static vectors has vectors, tokenizer, distilled and files. A file of vectors, in any format that
+    convert reads, has the section vectors; a tokenizer or a vocabulary,
     a file or a directory, has tokenizer.
 
     Raises:
@@ -41,6 +43,8 @@ def describe(source: str | Path) -> dict[str, Facts]:
             f"{display(str(path))}: no config.json: a training run without a model",
             hint="nlptools plot draws its training curves",
         )
+    if static_directory.locate(path) is not None:
+        return _static(path)
     bundle.check_directory(path)
     verified = artifacts.verify(path)
     config = peft.read_config(path)
@@ -60,6 +64,17 @@ def describe(source: str | Path) -> dict[str, Facts]:
         "training": _training(training),
         "files": files,
     }
+
+
+def _static(path: Path) -> dict[str, Facts]:
+    """Properties of a directory of static vectors, which is read."""
+    static = static_directory.load(path)
+    count, dimensions = static.table.shape
+    vectors: Facts = {"layout": "static", "tokens": count, "dimensions": dimensions, "normalize": static.normalize}
+    training = artifacts.read_json(path / "training.json") if (path / "training.json").is_file() else {}
+    made = {"distilled": {**training}} if training else {}
+    files = {"files": _files(path, artifacts.verify(path))}
+    return {"vectors": vectors, "tokenizer": _tokenizer(static.tokenizer), **made, **files}
 
 
 def _is_tokenizer(path: Path) -> bool:

@@ -59,6 +59,8 @@ def test_commands_take_the_directory(call: Run, tmp_path: Path) -> None:
     for arguments, message in ((("--unit", "token", "--to", "jsonl"), "--unit token"), (("--layers", "0"), "--layers")):
         refused = call("embed", "static", *arguments, "text")
         assert refused.code == 2 and message in refused.err
+    described = call("describe", "static").lines
+    assert {"vectors tokens\t27", "vectors dimensions\t8", "distilled dims\t8"} <= set(described), described
     scored = call("score", "static", "text")
     assert scored.code == 2 and "a directory of static vectors, which score cannot take" in scored.err
 
