@@ -8,16 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 from tiny_bundles import words_bundle
-from tiny_encoders import WORDS, encoder_bundle
+from tiny_encoders import WORDS
 
 from nlptools import bundle
 
 CLS, SEP, MASK = 2, 3, 4
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return encoder_bundle(tmp_path_factory.mktemp("fill") / "bert", heads=("masked",))
 
 
 @torch.inference_mode()

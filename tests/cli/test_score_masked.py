@@ -17,12 +17,6 @@ from nlptools import bundle
 TEXT = "the cat sat on a mat\n\nit ate\nthe cat and the cat and the mat and the mat sat up on it\nzebra\n"
 
 
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sees 12 tokens: [CLS], 10 words, [SEP]."""
-    return encoder_bundle(tmp_path_factory.mktemp("bert") / "bert", heads=("pooler", "masked", "next_sentence"))
-
-
 @torch.inference_mode()
 def one_by_one(path: Path, line: str) -> list[float]:
     """The log-probability of each word, masked by itself."""
@@ -94,9 +88,9 @@ def test_models_that_have_no_such_scores(call: Run, bert: Path, tmp_path: Path) 
     assert done.code == 2 and "is a language model" in done.err and "score, generate, embed" in done.err
     done = call("score", bert, stdin="it\n")
     assert done.code == 2 and "is an encoder, which score cannot take" in done.err
-    assert "score --masked, fill, embed, attend, predict --ask and finetune can" in done.err
+    assert "score --masked, fill, embed, attend, rerank, predict --ask and finetune can" in done.err
     done = call("score", plain, stdin="it\n")
-    assert done.code == 2 and "hint: embed, attend, predict --ask and finetune can use it" in done.err
+    assert done.code == 2 and "hint: embed, attend, rerank, predict --ask and finetune can use it" in done.err
 
 
 def test_a_tokenizer_without_a_mask(call: Run, tmp_path: Path) -> None:
