@@ -21,6 +21,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 # as `compute.memory` sets it; MKL reads it once, and another test may have computed before a command sets it
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
+os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # umap takes half a minute to compile what runs for two seconds
 
 
 @dataclass(frozen=True)

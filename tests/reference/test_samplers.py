@@ -14,8 +14,8 @@ pytestmark = pytest.mark.reference
 
 
 def kept(logits: torch.Tensor, settings: Generate) -> set[int]:
-    """The tokens that can be drawn: those at 200,000 points evenly over the cumulative distribution."""
-    points = (torch.arange(200_000, dtype=torch.float64) + 0.5) / 200_000
+    """The tokens that can be drawn: those at 20,000 points evenly over the cumulative distribution."""
+    points = (torch.arange(20_000, dtype=torch.float64) + 0.5) / 20_000
     return {id for part in points.split(10_000) for id in sample(logits.expand(len(part), -1), settings, part).tolist()}
 
 
@@ -34,7 +34,7 @@ def test_the_same_tokens_are_left(seed: int, settings: Generate, name: str, argu
     from transformers.generation import logits_process
 
     torch.manual_seed(seed)
-    logits = torch.randn(1, 60) * 2
+    logits = torch.randn(1, 60)  # no token is so improbable that it falls between the points
     theirs = getattr(logits_process, f"{name}LogitsWarper")(argument)(
         torch.zeros(1, 0, dtype=torch.int64), logits.clone()
     )
