@@ -62,7 +62,7 @@ class HuggingFace:
         """
         self._chat_template = chat_template
         self._path = path
-        self._source = tokenizer.to_str(pretty=True)
+        self.source = tokenizer.to_str(pretty=True)
         tokenizer.no_padding()
         tokenizer.no_truncation()
         self._tokenizer = tokenizer
@@ -136,7 +136,7 @@ class HuggingFace:
         """See `tokenizer.Tokenizer`: tokenizer.json, the classic vocabulary files and tokenizer_config.json, which
         `transformers.AutoTokenizer.from_pretrained(directory)` reads.
         """
-        files, source = _classic_files(self._tokenizer), self._source
+        files, source = _classic_files(self._tokenizer), self.source
         config = self._config or {**default_config(self.vocab), **self._letters()}
         if boundaries is not None:
             source, config = described(self._tokenizer, source, config, self.vocab, boundaries)
@@ -155,7 +155,7 @@ class HuggingFace:
 
     def _letters(self) -> dict[str, bool]:
         """Settings of BERT's normalizer, for programs that read vocab.txt alone; empty for other tokenizers."""
-        normalizer = json.loads(self._source).get("normalizer") or {}
+        normalizer = json.loads(self.source).get("normalizer") or {}
         if normalizer.get("type") != "BertNormalizer":
             return {}
         lower, strip = normalizer["lowercase"], normalizer["strip_accents"]

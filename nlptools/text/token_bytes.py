@@ -55,14 +55,14 @@ def _bytes_of_piece(piece: str) -> bytes:
 
 def _bytes_of_level(token: str) -> bytes:
     """The bytes of a token of byte-level BPE; the text itself of one that was added to the vocabulary."""
-    values = _byte_of_character()
+    values = byte_of_character()
     if any(c not in values for c in token):
         return token.encode("utf-8", "replace")
     return bytes([values[c] for c in token])
 
 
 @lru_cache(maxsize=1)
-def _byte_of_character() -> dict[str, int]:
+def byte_of_character() -> dict[str, int]:
     """The byte that each character stands for in byte-level BPE (Radford et al. 2019): printable ones for themselves, the
     others for characters from U+0100 on.
     """

@@ -27,7 +27,7 @@ def fits(tokenizer: Tokenizer) -> bool:
     """Whether the tokenizer splits text at every space, and tokenizes words independently of their context."""
     if not isinstance(tokenizer, HuggingFace) or tokenizer.lowercase:  # str.lower of a sigma depends on its context
         return False
-    source = json.loads(tokenizer._source)
+    source = json.loads(tokenizer.source)
     normalizer, pre_tokenizer = source.get("normalizer"), source.get("pre_tokenizer")
     added = source.get("added_tokens") or []
     return bool(
@@ -52,7 +52,7 @@ class WordCache:
         vocab = tokenizer.vocab
         if vocab is not None and vocab.sep is not None:
             self._separator, self._separator_id = vocab.token(vocab.sep), vocab.sep
-        added = "".join(token["content"] for token in json.loads(tokenizer._source).get("added_tokens") or [])
+        added = "".join(token["content"] for token in json.loads(tokenizer.source).get("added_tokens") or [])
         self._marks = [mark for mark in _PUNCTUATION if mark not in added]
         self._clear()
 
