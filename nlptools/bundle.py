@@ -310,25 +310,10 @@ def load_model(path: Path, config: JsonObject) -> tuple[str, Any]:
     """(architecture, model on the CPU in float32) of a directory with this config.json. Raises BundleError."""
     if config.get("model_type") == _NGRAM:
         return "ngram", _load_ngrams(path, config)
-    import torch
+    from nlptools.models.huggingface import directories
 
-    from nlptools.layers.initial import empty_weights
-    from nlptools.models import registry
-    from nlptools.models.huggingface import checks, directories
-
-    arch, sizes = directories.config_from_hf(config)
-    tensors = peft.load_weights(path)
     said = peft.is_adapter(path) or config.get("tie_word_embeddings") is False
-    sizes = directories.as_stored(arch, sizes, tensors, warn="" if said else str(path))
-    arch = directories.as_read(arch, sizes, tensors)
-    checks.check_number(sizes.least_weights(), tensors)
-    with empty_weights():
-        model = registry.build(arch, sizes, **directories.heads_in(arch, tensors, sizes, config))
-    model.load_state_dict(directories.weights_from_hf(arch, tensors, model.state_dict(), sizes), assign=True)
-    for name, tensor in model.state_dict().items():
-        if not bool(torch.isfinite(tensor).all()):
-            raise BundleError(f"{display(str(path))}: weight {name} holds values that are not finite")
-    return arch, model.eval()
+    return directories.build(config, peft.load_weights(path), path, warn="" if said else str(path))
 
 
 def is_ngram(path: Path) -> bool:

@@ -73,6 +73,7 @@ MODULES = {
     "jinja2": ("text/template_worker.py",),
     "hnswlib": ("vectors/graph_index.py",),
     "umap": ("vectors/maps/reduction.py",),
+    "gguf": ("converters/gguf_export.py", "inference/gguf_bundle.py"),
     **dict.fromkeys(("onnx", "onnxscript", "onnxruntime"), ("converters/onnx_export.py",)),
     **dict.fromkeys(("pickle", "cPickle", "joblib", "dill", "shelve", "marshal", "cloudpickle"), ()),
 }

@@ -1,4 +1,4 @@
-"""nlptools convert: word vectors from one format to another, n-gram models, published ELMo weights, adapters with their base."""
+"""nlptools convert: word vectors from one format to another, n-gram models, published ELMo weights, adapters, GGUF files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def command(source: str, target: str, convert: Convert, common: Common) -> None:
 
     Reads SOURCE and writes TARGET; - is standard input or output. The input embeddings of a language model are also
     word vectors. Other conversions: an ELMo of AllenNLP, or low-rank adapters with their base, to a model directory; an
-    n-gram model from ARPA to a directory, or back.
+    n-gram model from ARPA to a directory, or back; a language model or an encoder to a .gguf file for llama.cpp.
     """
     import glob
     import os
@@ -32,6 +32,12 @@ def command(source: str, target: str, convert: Convert, common: Common) -> None:
     from nlptools import bundle
     from nlptools.inference import arpa_bundle
 
+    convert.check_gguf(target)
+    if target.endswith(".gguf"):
+        from nlptools.converters import gguf_export
+
+        gguf_export.convert(source, target, quantize=convert.quantize, force=convert.force)
+        return
     is_bundle = os.path.isfile(os.path.join(source, "config.json"))
     if os.path.isdir(source) and not is_bundle and glob.glob(os.path.join(glob.escape(source), "*.hdf5")):
         from nlptools.converters import allennlp

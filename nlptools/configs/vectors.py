@@ -167,6 +167,9 @@ class Neighbors:
             raise UsageError("--index requires --model, --corpus or --embedded: the queries are vectors")
 
 
+OF_GGUF = ("f16", "bf16", "q8_0")  # types of the numbers in a GGUF file
+
+
 @dataclass(frozen=True)
 class Convert:
     """Conversion options"""
@@ -177,8 +180,9 @@ class Convert:
     normalize: bool = option(False, "Scale vectors to length 1. Drops n-grams of fastText.")
     quantize: str = option(
         "none",
-        "Write fewer bytes, to a directory: int8, a byte per number; pq, a byte for several numbers. The loss is reported.",
-        choices=("none", "int8", "pq"),
+        "Write fewer bytes. Word vectors, to a directory: int8, a byte per number; pq, a byte for several numbers; the loss is"
+        " reported. Models, to a .gguf file: f16, bf16, q8_0.",
+        choices=("none", "int8", "pq", *OF_GGUF),
     )
     subvectors: int = option(
         0,
@@ -195,6 +199,14 @@ class Convert:
         check_combinations(self)
         if self.quantize != "none" and target != "bundle":
             raise UsageError(f"--quantize {self.quantize} writes a directory of vectors (bundle), not {target}")
+
+    def check_gguf(self, target: str) -> None:
+        """Raise UsageError for a quantization of GGUF files and another target, and for options of word vectors with one."""
+        if target.endswith(".gguf"):
+            if self.quantize not in ("none", *OF_GGUF) or replace(self, force=False, quantize="none") != Convert():
+                raise UsageError(f"only --force and --quantize {', '.join(OF_GGUF)} apply to a .gguf file")
+        elif self.quantize in OF_GGUF:
+            raise UsageError(f"--quantize {self.quantize} writes a file whose name ends in .gguf")
 
     def check_model(self) -> None:
         """Raise UsageError for options that apply to word vectors only."""

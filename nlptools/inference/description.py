@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nlptools import bundle
 from nlptools.errors import BundleError, UsageError, display
-from nlptools.files import artifacts, hub_cache
+from nlptools.files import artifacts, gguf_file, hub_cache
 from nlptools.inference import mixture_directory
 from nlptools.json_types import JsonObject
 from nlptools.models.huggingface import peft
@@ -28,13 +28,17 @@ def describe(source: str | Path) -> dict[str, Facts]:
     encoder-decoder with two tokenizers has source tokenizer and target tokenizer. One of low-rank adapters also has adapter, and
     the weights of the section model are theirs. A directory of vectors has vectors, training
     (if train-w2v wrote it) and files; one of a mixture has mixture (the weight of each model) and files. Directories of models
-    are not loaded. One of static vectors has vectors, tokenizer, distilled and files. A file of vectors, in any format that
-    convert reads, has the section vectors; a tokenizer or a vocabulary,
+    are not loaded. One of static vectors has vectors, tokenizer, distilled and files. A GGUF file has model, tokenizer and files. A
+    file of vectors, in any format that convert reads, has the section vectors; a tokenizer or a vocabulary,
     a file or a directory, has tokenizer.
 
     Raises:
         InputError, BundleError: no such file or directory, neither a model nor vectors nor a tokenizer, or a damaged file.
     """
+    if gguf_file.is_gguf(source):
+        from nlptools.inference import gguf_bundle
+
+        return gguf_bundle.describe(Path(source))
     path = hub_cache.locate(source)
     if path.is_file() or _is_tokenizer(path):
         return _alone(str(source))

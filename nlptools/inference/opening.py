@@ -12,7 +12,7 @@ from nlptools.configs import Compute
 from nlptools.configs.embed import EmbedWords
 from nlptools.configs.vectors import FOREIGN, SUFFIXES
 from nlptools.errors import display
-from nlptools.files import compression, hub_cache
+from nlptools.files import compression, gguf_file, hub_cache
 from nlptools.inference import arpa_bundle
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Asked(Generic[S]):
 
 
 def open_model(path: str | Path, errors: str = "strict") -> Opened:
-    """The model directory or ARPA file `path`, or the model of this name in the local Hugging Face cache.
+    """The model directory, ARPA file or GGUF file `path`, or the model of this name in the local Hugging Face cache.
 
     Args:
         errors: what to do with invalid UTF-8 in an ARPA file: strict, replace, ignore.
@@ -92,6 +92,10 @@ def open_model(path: str | Path, errors: str = "strict") -> Opened:
     if arpa_bundle.is_arpa(path):
         ngrams: bundle.Bundle[Any] = arpa_bundle.load(path, errors)
         return Opened(Path(path), ngrams, None)
+    if gguf_file.is_gguf(path):
+        from nlptools.inference import gguf_bundle
+
+        return Opened(Path(path), gguf_bundle.load(Path(path)), gguf_bundle.steps(Path(path)))
     where = hub_cache.locate(path)
     steps = None
     if (where / "modules.json").is_file():

@@ -14,10 +14,12 @@ from functools import cache
 from pathlib import Path
 
 from nlptools.errors import BundleError, DataError, InputError, UsageError, display, reading
-from nlptools.files import atomic
+from nlptools.files import atomic, gguf_file
 from nlptools.files.artifacts import read_json
+from nlptools.files.gguf_file import is_gguf
 from nlptools.files.hub_cache import DOWNLOAD, locate
 from nlptools.json_types import Json, JsonObject
+from nlptools.text import gguf_tokenizer
 from nlptools.text.huggingface import MAX_JSON_BYTES, read_bytes
 from nlptools.text.template_sandbox import Sandbox
 from nlptools.text.tokenizer import Tokenizer
@@ -110,7 +112,7 @@ def chat_template(name: str) -> Conversation:
     if name in FORMATS:
         return FORMATS[name]
     path = locate(name)
-    if not path.is_dir():
+    if not path.is_dir() and not is_gguf(path):
         raise InputError(
             f"{display(name)}: no such directory",
             hint=f"expected a model ({DOWNLOAD} fetches one), or one of the known formats: {', '.join(FORMATS)}",
@@ -128,8 +130,12 @@ def chat_template(name: str) -> Conversation:
 
 def has_chat_template(name: str) -> bool:
     """Whether the model directory has a chat template."""
-    path = locate(name)
-    return path.is_dir() and _source(path, _config(path / _CONFIG)) is not None
+    return source_of(locate(name)) is not None
+
+
+def source_of(path: Path) -> str | None:
+    """The Jinja source of the chat template of a model; None: it has none."""
+    return _source(path, _config(path / _CONFIG)) if path.is_dir() or is_gguf(path) else None
 
 
 def own_template(name: str) -> Conversation | None:
@@ -215,6 +221,8 @@ def _config(path: Path) -> JsonObject:
 
 def _special_tokens(path: Path, tokenizer: Mapping[str, Json]) -> dict[str, str]:
     """The special tokens that a template may name, such as bos_token. `tokenizer`: the content of tokenizer_config.json."""
+    if is_gguf(path):
+        return gguf_tokenizer.special_names(gguf_file.read(path))
     tokens = dict(tokenizer)
     if "added_tokens_decoder" not in tokenizer:  # a folder of older versions, where this file says more
         tokens.update(_config(path / "special_tokens_map.json"))
@@ -233,6 +241,8 @@ def _token(value: Json) -> str | None:
 
 def _source(path: Path, tokenizer: Mapping[str, Json]) -> str | None:
     """The Jinja source: in a separate file, or in tokenizer_config.json, which may have several by name."""
+    if is_gguf(path):
+        return gguf_file.read(path).text("tokenizer.chat_template") or None
     if (path / _TEMPLATE).is_file():
         with reading(path / _TEMPLATE):
             return read_bytes(path / _TEMPLATE, MAX_JSON_BYTES).decode("utf-8")

@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from importlib import import_module
-from typing import Protocol, cast
+from pathlib import Path
+from typing import Any, Protocol, cast
 
+import torch
 from torch import Tensor
 
 from nlptools import messages
 from nlptools.errors import BundleError, display
 from nlptools.json_types import JsonObject
+from nlptools.layers.initial import empty_weights
 from nlptools.models import registry
 from nlptools.models.contract import Configuration
 from nlptools.models.huggingface import checks
@@ -145,6 +148,29 @@ def config_from_hf(data: JsonObject) -> tuple[str, Configuration]:
     known = {field.name for field in fields(sizes)}
     config = checks.built(sizes, {k: v for k, v in data.items() if k in known})
     return arch, config
+
+
+def build(data: JsonObject, tensors: Mapping[str, Tensor], path: Path, warn: str = "") -> tuple[str, Any]:
+    """(architecture, model on the CPU in float32) with this config.json and these weights.
+
+    Args:
+        path: for messages.
+        warn: see `as_stored`.
+
+    Raises:
+        BundleError: see `config_from_hf`, `weights_from_hf`; or a weight that is not finite.
+    """
+    arch, config = config_from_hf(data)
+    config = as_stored(arch, config, tensors, warn)
+    arch = as_read(arch, config, tensors)
+    checks.check_number(config.least_weights(), tensors)
+    with empty_weights():
+        model: Any = registry.build(arch, config, **heads_in(arch, tensors, config, data))
+    model.load_state_dict(weights_from_hf(arch, tensors, model.state_dict(), config), assign=True)
+    for name, tensor in model.state_dict().items():
+        if not bool(torch.isfinite(tensor).all()):
+            raise BundleError(f"{display(str(path))}: weight {name} holds values that are not finite")
+    return arch, model.eval()
 
 
 def tied(arch: str, config: Configuration) -> tuple[str, str] | None:

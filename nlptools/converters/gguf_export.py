@@ -1,0 +1,142 @@
+"""Writes a model as a GGUF file, which llama.cpp and the programs built on it read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from torch import Tensor
+
+from nlptools import messages
+from nlptools.bundle import Bundle
+from nlptools.errors import BundleError, UsageError, display
+from nlptools.files import gguf_writer, streams
+from nlptools.files.gguf_file import TYPES, Value
+from nlptools.inference import gguf_bundle
+from nlptools.inference.embedding.sentence_steps import SentenceSteps
+from nlptools.inference.gguf_bundle import DOCUMENT, MAX_LENGTH, NORMALIZE
+from nlptools.inference.opening import Opened, open_model
+from nlptools.models import registry, text_ends
+from nlptools.models.contract import LanguageModel
+from nlptools.models.huggingface import gguf_layouts
+from nlptools.text import chat_templates, gguf_vocabulary
+from nlptools.text.exported_json import Inexpressible
+from nlptools.text.gguf_vocabulary import PREFIX
+
+_FILE_TYPES = {"F32": 0, "F16": 1, "Q8_0": 7, "BF16": 32}  # "general.file_type" of llama.cpp
+_FULL = ("position_embd.weight", "token_types.weight")  # never rounded, as nothing with one dimension
+_LARGEST_F16 = 65504.0
+_QUANTIZATION_VERSION = 2
+
+
+def convert(source: str, target: str, *, quantize: str = "none", force: bool = False) -> None:
+    """Write the language model or the encoder in the directory `source` to the file `target`.
+
+    Args:
+        quantize: the type of matrices: none (F32), f16, bf16, q8_0. Norms and biases stay in F32.
+
+    Raises:
+        InputError, BundleError: see `open_model`; or a tokenizer or a variant of the model that llama.cpp does not have.
+        UsageError: a model of a family that llama.cpp does not have, or with the head of a task.
+        Unavailable: the package gguf is not installed.
+        OutputError, StreamError: see `streams.LineWriter`.
+    """
+    gguf_bundle.require_package(target)
+    kind = "F32" if quantize == "none" else quantize.upper()
+    with streams.LineWriter(target, force=force, layout=None) as out:
+        opened = open_model(source)
+        metadata, tensors = _content(opened)
+        metadata |= {
+            "general.name": Path(source).resolve().name,
+            "general.file_type": _FILE_TYPES[kind],
+            "general.quantization_version": _QUANTIZATION_VERSION,
+        }
+        types = {name: _type(name, tensor, kind) for name, tensor in tensors.items()}
+        out.write(gguf_writer.begin(metadata, {name: (types[name], tuple(tensors[name].shape)) for name in tensors}))
+        for name, tensor in tensors.items():
+            out.write(gguf_writer.padded(_numbers(name, tensor, types[name])))
+    messages.note(f"{display(target)}: {len(tensors)} tensors, {_counted(types)}")
+
+
+def _counted(types: Mapping[str, int]) -> str:
+    names = [TYPES[number].name for number in types.values()]
+    return ", ".join(f"{names.count(name)} in {name}" for name in sorted(set(names)))
+
+
+def _content(opened: Opened) -> tuple[dict[str, Value], dict[str, Tensor]]:
+    """The metadata and the tensors of the file."""
+    loaded = opened.bundle
+    if opened.has_task:
+        raise UsageError(f"{display(str(opened.path))} has the head of a task, which a GGUF file cannot hold")
+    if loaded.family not in (registry.LANGUAGE, registry.ENCODER):
+        raise UsageError(f"{display(str(opened.path))} is neither a language model nor an encoder")
+    try:
+        metadata, tensors = gguf_layouts.written(loaded.arch, loaded.model.config, loaded.weights())
+        size = loaded.model.config.vocab_size
+        metadata |= gguf_vocabulary.metadata(loaded.tokenizer, size) | _ends(loaded)
+    except Inexpressible as error:
+        raise BundleError(f"{display(str(opened.path))}: the tokenizer cannot be written as GGUF: {error}") from None
+    except BundleError as error:
+        raise BundleError(f"{display(str(opened.path))}: {error}") from None
+    if opened.steps is not None:
+        metadata |= _pooling(opened.steps, str(metadata["general.architecture"]))
+    template = chat_templates.source_of(opened.path)
+    if template is not None:
+        metadata["tokenizer.chat_template"] = template
+    left_out = [head for head in loaded.heads if head != "pooler"]
+    if left_out:
+        messages.note(f"left out, since llama.cpp has no such heads: {', '.join(left_out)}")
+    return metadata, tensors
+
+
+def _ends(loaded: Bundle[LanguageModel]) -> dict[str, Value]:
+    """The tokens around texts."""
+    if loaded.family == registry.LANGUAGE:
+        ids: dict[str, int | None] = {"bos": loaded.start, "eos": loaded.eos}
+        ids |= {"eot": next(iter(loaded.ends), None)}
+        adds: dict[str, Value] = {"add_bos_token": loaded.prepends_start, "add_eos_token": False}
+        more: dict[str, Value] = {DOCUMENT: loaded.document}
+    else:
+        around = text_ends.around(loaded.arch, loaded.tokenizer, loaded.config)
+        if around is None or around.first is None or around.last is None:
+            raise Inexpressible("it has no tokens before and after texts")
+        ids = {"bos": around.first, "eos": around.last, "cls": around.first, "seperator": around.last}
+        adds, more = dict.fromkeys(("add_bos_token", "add_eos_token"), True), {}
+    named = {f"{PREFIX}{name}_token_id": id for name, id in ids.items() if id is not None}
+    return {**named, **{f"{PREFIX}{name}": value for name, value in adds.items()}, **more}
+
+
+def _pooling(steps: SentenceSteps, arch: str) -> dict[str, Value]:
+    """The pooling of a sentence-transformers directory. Raises UsageError for other steps."""
+    number = gguf_layouts.POOLINGS.get("+".join(steps.pooling))
+    if number is None or steps.dense or steps.lowercase:
+        raise UsageError(
+            f"llama.cpp pools by {', '.join(gguf_layouts.POOLINGS)}, without dense layers or another lower-casing",
+            hint="nlptools export writes such a model as ONNX",
+        )
+    if steps.prompts:
+        messages.warn(f"a GGUF file has no prompts: {', '.join(map(repr, steps.prompts.values()))}")
+    length: dict[str, Value] = {} if steps.max_length is None else {MAX_LENGTH: steps.max_length}
+    return {f"{arch}.pooling_type": number, NORMALIZE: steps.normalize, **length}
+
+
+def _type(name: str, tensor: Tensor, kind: str) -> int:
+    """The number of the type that a tensor is stored in."""
+    if tensor.dim() < 2 or name in _FULL:
+        kind = "F32"
+    elif tensor.shape[-1] % TYPES[gguf_writer.type_number(kind)].numbers:
+        kind = "F16"  # rows that are no whole number of blocks
+    return gguf_writer.type_number(kind)
+
+
+def _numbers(name: str, tensor: Tensor, kind: int) -> bytes:
+    """The numbers of a tensor in a type. Raises BundleError for numbers that it cannot hold."""
+    from gguf import GGMLQuantizationType, quants
+
+    values = tensor.detach().float().numpy()
+    if TYPES[kind].name == "F16" and np.abs(values).max(initial=0) > _LARGEST_F16:
+        raise BundleError(
+            f"{name} has numbers above {_LARGEST_F16:,.0f}, which F16 cannot hold", hint="--quantize bf16"
+        )
+    return np.ascontiguousarray(quants.quantize(values, GGMLQuantizationType(kind))).tobytes()
