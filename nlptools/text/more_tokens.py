@@ -32,7 +32,7 @@ def row_tokens(vocab: Vocab | None) -> RowMarks | None:
 def with_tokens(tokenizer: Tokenizer, names: Sequence[str]) -> Tokenizer | None:
     """The tokenizer with special tokens of these names after its tokens; None: tokenizers of this kind cannot have more."""
     if isinstance(tokenizer, HuggingFace):
-        package = tokenizers_package().Tokenizer.from_str(tokenizer._source)
+        package = tokenizers_package().Tokenizer.from_str(tokenizer.source)
         package.add_special_tokens(list(names))
         config, template = tokenizer._config, tokenizer._chat_template
         return HuggingFace(package, tokenizer._path, config, tokenizer.lowercase, template)
