@@ -1210,7 +1210,7 @@ complete -c nlptools -n '__fish_seen_subcommand_from convert' -l from -x -a 'wor
 complete -c nlptools -n '__fish_seen_subcommand_from convert' -l to -x -a 'word2vec word2vec-binary glove vec fasttext npy jsonl tsv bundle' -d 'Format of TARGET, if not by its name.'
 complete -c nlptools -n '__fish_seen_subcommand_from convert' -l restrict -r -d 'Keep only the first N words; 0: all.'
 complete -c nlptools -n '__fish_seen_subcommand_from convert' -l normalize -l no-normalize -d 'Scale vectors to length 1. Drops n-grams of fastText.'
-complete -c nlptools -n '__fish_seen_subcommand_from convert' -l quantize -x -a 'none int8 pq' -d 'Write fewer bytes, to a directory: int8, a byte per number; pq, a byte for several numbers. The loss is reported.'
+complete -c nlptools -n '__fish_seen_subcommand_from convert' -l quantize -x -a 'none int8 pq f16 bf16 q8_0' -d 'Write fewer bytes. Word vectors, to a directory: int8, a byte per number; pq, a byte for several numbers; the loss is reported. Models, to a .gguf file: f16, bf16, q8_0.'
 complete -c nlptools -n '__fish_seen_subcommand_from convert' -l subvectors -r -d 'Bytes per vector; 0: one for every two numbers. Only with --quantize pq.'
 complete -c nlptools -n '__fish_seen_subcommand_from convert' -l seed -r -d 'Seed of the centroids of --quantize pq.'
 complete -c nlptools -n '__fish_seen_subcommand_from convert' -l force -l no-force -d 'Replace the target if it exists.'

@@ -28,9 +28,9 @@ def describe(source: str | Path) -> dict[str, Facts]:
     encoder-decoder with two tokenizers has source tokenizer and target tokenizer. One of low-rank adapters also has adapter, and
     the weights of the section model are theirs. A directory of vectors has vectors, training
     (if train-w2v wrote it) and files; one of a mixture has mixture (the weight of each model) and files. Directories of models
-    are not loaded. One of static vectors has vectors, tokenizer, distilled and files. A GGUF file has model, tokenizer and files. A
-    file of vectors, in any format that convert reads, has the section vectors; a tokenizer or a vocabulary,
-    a file or a directory, has tokenizer.
+    are not loaded. One of static vectors has vectors, tokenizer, distilled and files. A GGUF file has model, tokenizer and files.
+    A file of vectors, in any format that convert reads, has the section vectors; a tokenizer or a vocabulary, a file or a
+    directory, has tokenizer.
 
     Raises:
         InputError, BundleError: no such file or directory, neither a model nor vectors nor a tokenizer, or a damaged file.
