@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, cast
 from nlptools.errors import Unavailable, display
 
 _HEAD = 10  # bytes that the patterns below look at
+_PIECE = 2048  # compressed bytes at a time: at most 64 MiB of content, as 4 bytes can stand for 128 KiB
 
 
 class _Format(NamedTuple):
@@ -63,10 +64,40 @@ def decompressed(stream: io.BufferedReader, name: str) -> io.BufferedReader:
         suffix = _suffix(stream.peek(_HEAD)) or ""
     if not suffix:
         return stream
-    result = opener(name if name.endswith(suffix) else name + suffix)(stream, "rb")
-    result = result if hasattr(result, "peek") else io.BufferedReader(result)
+    open_file = opener(name if name.endswith(suffix) else name + suffix)
+    result = io.BufferedReader(_Frames(stream)) if suffix == ".zst" else open_file(stream, "rb")
     weakref.finalize(result, stream.close)  # the modules close only files that they have opened themselves
     return cast(io.BufferedReader, result)
+
+
+class _Frames(io.RawIOBase):
+    """The content of the frames of Zstandard in a stream. The package's own reader takes a cut frame for the end of the file."""
+
+    def __init__(self, stream: io.BufferedReader) -> None:
+        self._stream = stream
+        self._package = importlib.import_module("zstandard")
+        self._frame: Any = None
+        self._ahead, self._content = b"", memoryview(b"")  # compressed, and decompressed
+
+    def readable(self) -> bool:
+        """See io."""
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        """See io. Raises EOFError if the stream ends inside a frame, and the package's error for damaged data."""
+        while not self._content:
+            data = self._ahead or self._stream.read1(_PIECE)
+            if not data:
+                if self._frame is not None:
+                    raise EOFError("the file ends inside a frame")
+                return 0
+            self._frame = self._frame or self._package.ZstdDecompressor().decompressobj()
+            self._content, self._ahead = memoryview(self._frame.decompress(data)), b""
+            if self._frame.eof:
+                self._ahead, self._frame = self._frame.unused_data, None
+        size = min(len(buffer), len(self._content))
+        buffer[:size], self._content = self._content[:size], self._content[size:]
+        return size
 
 
 def _suffix(head: bytes) -> str | None:
