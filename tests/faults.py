@@ -11,7 +11,8 @@ import pytest
 
 from nlptools.files import atomic
 
-CHANGES = ("replace", "mkdir", "unlink", "rmdir", "fsync")  # functions of os; shutil and pathlib call them too
+# functions of os, which shutil and pathlib call too, and one of atomic
+CHANGES = ("replace", "mkdir", "unlink", "rmdir", "fsync", "exchange")
 
 
 class Killed(BaseException):
@@ -19,16 +20,27 @@ class Killed(BaseException):
 
 
 class Fault:
-    """The `at`-th call (from 1) of one of `names` raises: EIO, once; or, with `kill`, `Killed`, and any change after it too."""
+    """The `at`-th call (from 1) of one of `names` raises: `error`, once or `forever`; or, with `kill`, `Killed`, and any change
+    after it too.
+    """
 
     def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, at: int, *, kill: bool, names: tuple[str, ...] = CHANGES
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        at: int,
+        *,
+        kill: bool,
+        names: tuple[str, ...] = CHANGES,
+        error: int = errno.EIO,
+        forever: bool = False,
     ) -> None:
         self.at, self.kill, self.calls = at, kill, 0
+        self.error, self.forever = error, forever
         self.where = ""  # the call that failed
         monkeypatch.setattr(atomic, "unfinished", {})  # a killed run leaves its temporary files behind
         for name in CHANGES:
-            monkeypatch.setattr(os, name, self._wrapped(name, getattr(os, name), name in names))
+            place = atomic if name == "exchange" else os
+            monkeypatch.setattr(place, name, self._wrapped(name, getattr(place, name), name in names))
 
     @property
     def happened(self) -> bool:
@@ -39,9 +51,9 @@ class Fault:
             if self.kill and self.happened:
                 raise Killed
             self.calls += counts
-            if counts and self.calls == self.at:
+            if counts and (self.calls == self.at or (self.forever and self.happened)):
                 self.where = f"{name}{args}"
-                raise Killed if self.kill else OSError(errno.EIO, os.strerror(errno.EIO))
+                raise Killed if self.kill else OSError(self.error, os.strerror(self.error))
             return real(*args, **kwargs)
 
         return call

@@ -12,6 +12,7 @@ writes the same name removes those without a lock (`sweep`).
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -34,6 +35,7 @@ _RANDOM = re.compile("[0-9a-f]{8}")
 _DATE = re.compile(
     r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])"
 )  # more likely part of a name that someone has given
+_CURRENT, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 _signals: tuple[signal.Signals, ...] = ()  # signals that remove them; none if imported as a library
 
 
@@ -251,6 +253,25 @@ def sync_directory(directory: str | Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def exchange(first: str | Path, second: str | Path) -> bool:
+    """Exchange the names of two directories at once, so that neither name is ever free; False where the system cannot.
+
+    Raises:
+        OSError: it failed for another reason.
+    """
+    import ctypes  # only here: most commands replace no directory
+
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)  # Linux
+    if rename is None:
+        return False
+    if not rename(_CURRENT, os.fsencode(first), _CURRENT, os.fsencode(second), _EXCHANGE):
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+        return False
+    raise OSError(code, os.strerror(code), str(second))
 
 
 def write_whole(path: str | Path, data: bytes | str) -> None:

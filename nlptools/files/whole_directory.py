@@ -55,6 +55,8 @@ def _moved_away(target: Path) -> Iterator[None]:
 def replacing(path: str) -> Iterator[Path]:
     """A new directory, which replaces `path` if the context ends without an error.
 
+    On Linux, the two are exchanged at once: whenever the process is killed, `path` is the old or the new directory.
+
     Raises:
         OutputError: it cannot be created or renamed.
     """
@@ -65,8 +67,11 @@ def replacing(path: str) -> Iterator[Path]:
         raise OutputError(f"{display(path)}: {reason(error)}") from None
     try:
         yield temporary
-        with _moved_away(target):
-            temporary.replace(target)
+        if target.exists() and atomic.exchange(temporary, target):
+            temporary.chmod(0o700)  # the old one: if this process is killed, the next one removes it
+        else:
+            with _moved_away(target):
+                temporary.replace(target)
         target.chmod(0o755)
         atomic.sync_directory(target.parent)
     except OSError as error:
