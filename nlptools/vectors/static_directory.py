@@ -8,6 +8,7 @@ Shapes: V tokens, D dimensions.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,9 +56,11 @@ def locate(path: str | Path) -> Path | None:
 
 
 def _is_model2vec(where: Path) -> bool:
-    return (where / "config.json").is_file() and artifacts.read_json(where / "config.json").get(
-        "model_type"
-    ) == MODEL_TYPE
+    with suppress(BundleError, InputError):  # the message comes when it is opened as a model
+        return (where / "config.json").is_file() and (
+            artifacts.read_json(where / "config.json").get("model_type") == MODEL_TYPE
+        )
+    return False
 
 
 def _modules(where: Path) -> list[tuple[str, str]]:

@@ -285,11 +285,11 @@ def test_the_outputs_of_all_parts_are_the_whole(call: Run, turns: Path, tmp_path
     )
     for at in (0, 1, len(whole.out) // 2, whole.out.index(b"\n") + 1, len(whole.out) - 1, len(whole.out)):
         (tmp_path / "out").write_bytes(whole.out[:at])
-        assert generate(call, turns, "one", "two", *how, "--skip-done", "-o", "out").out == b""
+        assert generate(call, turns, "one", "two", *how, "--skip-done", "-q", "-o", "out").out == b""
         assert (tmp_path / "out").read_bytes() == whole.out, at
     third = b"".join(parts[1:2])
     (tmp_path / "part").write_bytes(third[: len(third) // 2])
-    generate(call, turns, "one", "two", *how, "--shard", "2/3", "--skip-done", "-o", "part")
+    generate(call, turns, "one", "two", *how, "--shard", "2/3", "--skip-done", "-q", "-o", "part")
     assert (tmp_path / "part").read_bytes() == third
 
 
