@@ -26,6 +26,7 @@ LIGHT = {
     "build-vocab": "build-vocab FILE",
     "phrases": "phrases --min-count 1 FILE",
     "extract": "extract FILE",
+    "dedupe": "dedupe FILE",
     "walks": "walks FILE",
     "prompt": "prompt -t {1} FILE",
     "neighbors": "neighbors vectors.tsv -k 1 FILE",
@@ -50,6 +51,9 @@ MODELS = {
 OTHER = {
     "train-seq2seq": "its text is read by corpora/sentence_pairs, which has tests of its own",
     "pretrain-bert": "its text is read as that of train-lm",
+    "cluster": "its lines are read as those of embed",
+    "rerank": "its records are read as those of predict",
+    "distill-static": "reads a model directory: tests/test_bundle.py",
     "train-reward": "its records are read as those of finetune",
     "train-ppo": "its prompts are read as those of generate",
     "chat": "a conversation; lines are read as those of generate",

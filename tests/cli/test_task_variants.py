@@ -32,7 +32,7 @@ def test_options_of_others_are_refused(call: Run) -> None:
         "--task tag --scratch lstm --lora 4": "--lora cannot be combined with --scratch",
         "--task tag --features input --lora 4": "--lora cannot be combined with --features",
         "--task roles --scratch lstm": "--scratch applies to --task classify, pair, regress, tag only",
-        "--task instruct --no-header": "--no-header applies to --task classify, pair, regress, answer",
+        "--task instruct --no-header": "--no-header applies to --task classify, pair, regress, rank, similarity, answer",
     }.items():
         done = call("finetune", *arguments.split(), "-o", "x", "train.tsv")
         assert done.code == 2 and message in done.err, done.err
