@@ -24,6 +24,7 @@ import numpy as np
 from nlptools.arrays import Array, Ints, Longs
 from nlptools.errors import DataError, StreamError, UsageError, display, reason
 from nlptools.files import streams
+from nlptools.files.input_parts import BOM
 from nlptools.files.layout_names import named_layout
 from nlptools.text.vocab import Vocab
 
@@ -128,7 +129,7 @@ def _chunks(inputs: Sequence[str], errors: str, read: Callable[[bytes], None]) -
         number, held = 1, b""
         for chunk in streams.line_chunks(name, CHUNK, (b"\n", b" ")):
             if number == 1:
-                chunk = chunk.removeprefix(streams.BOM)
+                chunk = chunk.removeprefix(BOM)
             try:
                 chunk.decode("utf-8")
             except UnicodeDecodeError:

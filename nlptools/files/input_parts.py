@@ -18,6 +18,7 @@ from nlptools.errors import DataError, InputError, NamedPart, OutputError, Usage
 from nlptools.files import compression
 from nlptools.files.compression import is_compressed
 
+BOM = b"\xef\xbb\xbf"
 PIECE = 1 << 20  # bytes read at a time
 TEXT = "<text>"  # name of the input that `hold` sets
 _held = {TEXT: b""}
@@ -233,13 +234,14 @@ def _reader(name: str) -> io.BufferedReader:
 
 
 def _lines(name: str) -> int:
-    """Number of lines of an input or a part; the last one may lack its newline."""
-    count, last = 0, b"\n"
+    """Number of lines of an input or a part; the last one may lack its newline. A byte order mark alone is no line."""
+    count, last, head = 0, b"\n", b""
     with _reader(name) as stream:
         for data in _pieces(stream):
             count += data.count(b"\n")
             last = data[-1:]
-    return count + (last != b"\n")
+            head += data[: len(BOM) + 1 - len(head)]
+    return count + (last != b"\n" and not (begins(name) and head == BOM))
 
 
 def _size(name: str) -> int:

@@ -20,11 +20,10 @@ from typing import IO, NamedTuple, cast
 
 from nlptools.errors import DataError, InputError, OutputError, StreamError, UsageError, display, reason
 from nlptools.files import atomic, compression, input_parts, layout_names, progress, standard
-from nlptools.files.input_parts import TEXT, InputPart
+from nlptools.files.input_parts import BOM, TEXT, InputPart
 
 BLOCK_BYTES = 1 << 20
 MAX_LINE = 64 << 20  # bytes; a longer line is nearly always a wrong file, and makes some libraries abort
-BOM = b"\xef\xbb\xbf"
 _limits = {"line": MAX_LINE}
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from nlptools.errors import DataError, OutputError, UsageError
@@ -35,6 +35,8 @@ def written(folder: str | Path, files: list[list[str]], end: bool) -> list[str]:
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # on a busy machine
 @given(texts, st.integers(1, 9), st.booleans(), st.sampled_from([3, 1 << 20]), st.integers(0, 4))
+@example(files=[["\ufeff"], ["", ""]], number=2, end=False, size=3, done=0)  # a mark alone is no line
+@example(files=[["\ufeff"], ["", ""]], number=1, end=False, size=3, done=1)
 def test_the_shards_are_all_lines_once_and_in_order(
     files: list[list[str]], number: int, end: bool, size: int, done: int
 ) -> None:

@@ -29,6 +29,7 @@ from nlptools import messages
 from nlptools.arrays import Floats, Longs
 from nlptools.errors import DataError, shown
 from nlptools.files import streams
+from nlptools.files.input_parts import BOM
 from nlptools.files.prefetch import mapped
 from nlptools.files.streams import LineWriter
 from nlptools.models.language.arpa_lines import NEVER, ArpaLines
@@ -142,7 +143,7 @@ class _Reader:
     def _numbered(self) -> Iterator[bytes]:
         for chunk in streams.line_chunks(self._path, _BLOCK):
             if not self._number:
-                chunk = chunk.removeprefix(streams.BOM)
+                chunk = chunk.removeprefix(BOM)
             for line in chunk.removesuffix(b"\n").split(b"\n"):
                 self._number += 1
                 yield line.strip(_BLANKS)

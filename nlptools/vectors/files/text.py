@@ -23,6 +23,7 @@ import numpy as np
 from nlptools.arrays import Floats
 from nlptools.errors import BundleError, DataError, UsageError
 from nlptools.files import compression, streams
+from nlptools.files.input_parts import BOM
 from nlptools.files.line_records import escape, unescape
 from nlptools.files.streams import LineWriter
 from nlptools.vectors import checks
@@ -31,7 +32,6 @@ from nlptools.vectors.table import Vectors
 
 _CHUNK = 1 << 22
 _ODD = (b"\t", b"\r", b"\v", b"\f")  # spaces for float parsing, but not in this format
-_BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def _chunks(path: str, opened: io.BufferedReader | None) -> Iterator[bytes]:
     start = True
     try:
         for chunk in streams.line_chunks(path, _CHUNK, opened=opened):
-            yield chunk.removeprefix(_BOM) if start else chunk
+            yield chunk.removeprefix(BOM) if start else chunk
             start = False
     except DataError as error:  # damaged compressed data, or a line beyond --max-line
         raise BundleError(str(error), hint=error.hint) from None
