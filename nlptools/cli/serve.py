@@ -14,15 +14,15 @@ from nlptools.configs.serve import Serve
     Serve,
     Compute,
     opens_models=True,
-    exit_codes=(0, 2, 66, 69, 74, 78, 130, 143),
+    exit_codes=(0, 2, 65, 66, 69, 74, 78, 130, 143),
 )
 @click.argument("model", type=click.Path())
 def command(model: str, serve: Serve, compute: Compute, common: Common) -> None:
     """Answer requests over HTTP like OpenAI's API.
 
     MODEL is the directory of a language model, or of a model that embeds. The server listens on this machine only,
-    unless --host is given, and does not check passwords. SIGINT and SIGTERM end it after the current answers. Requires
-    the extra `serve`.
+    unless --host is given; an address that other machines reach needs --api-key-file. SIGINT and SIGTERM end it after
+    the current answers. Requires the extra `serve`.
 
     Waiting requests are computed together. In fp32 on a CPU, this does not change the answers of a Transformer; in
     bf16 it changes rounding, and the text where two tokens are close (see generate).

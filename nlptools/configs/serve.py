@@ -15,9 +15,16 @@ class Serve:
     """Server options"""
 
     host: str = option(
-        "127.0.0.1", "Address to listen on; with the default, only this machine can connect.", metavar="ADDRESS"
+        "127.0.0.1",
+        "Address to listen on; with the default, only this machine can connect. Others need --api-key-file.",
+        metavar="ADDRESS",
     )
     port: int = option(8000, "Port to listen on; 0: a free one.", low=0, high=65535, metavar="N")
+    api_key_file: str | None = option(
+        None,
+        "File with a key on each line; requests need one of them, as Authorization: Bearer KEY.",
+        metavar="FILE",
+    )
     name: str | None = option(None, "Name of the model in answers. Default: the name of its directory.", metavar="NAME")
     chat: str | None = option(
         None,

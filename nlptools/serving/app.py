@@ -32,8 +32,10 @@ from nlptools.inference.generation.requests import CompletionRequest
 from nlptools.inference.generation.token_pieces import Piece
 from nlptools.json_types import Json, JsonObject
 from nlptools.serving import completion_keys, completions
+from nlptools.serving.access import LOOPBACK_NAMES, ApiKeys, is_loopback
 from nlptools.serving.answers import CompletionAnswer
-from nlptools.serving.errors import JsonErrors, error_object
+from nlptools.serving.errors import JsonErrors, Refused, error_object
+from nlptools.serving.guards import BodyBudget, RequireKey
 from nlptools.serving.service import EMBED, CompletionJob, EmbeddingJob, Service
 from nlptools.serving.worker import Busy, I, Job, R, Worker
 
@@ -41,23 +43,13 @@ GRACE = 2.0  # seconds in which an answer that ran out of time is cut short and 
 _POLL = 0.5  # seconds between two looks whether the client is still there
 _MOST_CHOICES = 128
 _MOST_STOPS = 1000  # they are searched for after every token
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_BODIES = 16  # as many of the largest bodies are held at a time
 Grown = tuple[int, str, Sequence[Piece]]  # see `OnText`
 _EMBEDDING_KEYS = ("input", "model", "encoding_format", "dimensions", "user")
 
 
-class Refused(Exception):
-    """A request that is answered with an error."""
-
-    def __init__(
-        self, status: int, message: str, key: str | None = None, headers: Mapping[str, str] | None = None
-    ) -> None:
-        super().__init__(message)
-        self.response = JSONResponse(error_object(message, status, key), status, headers)
-
-
-def application(service: Service, worker: Worker, settings: Serve) -> Starlette:
-    """The application, which a server such as uvicorn runs."""
+def application(service: Service, worker: Worker, settings: Serve, keys: ApiKeys | None = None) -> Starlette:
+    """The application, which a server such as uvicorn runs. With `keys`, requests need one of them."""
     api = _Api(service, worker, settings)
     routes = [
         Route("/health", api.health),
@@ -70,9 +62,13 @@ def application(service: Service, worker: Worker, settings: Serve) -> Starlette:
     guards = [Middleware(JsonErrors)]
     if settings.cors:
         guards.append(Middleware(CORSMiddleware, allow_origins=settings.cors, allow_methods=["*"], allow_headers=["*"]))
-    if settings.host in _LOOPBACK:
+    if is_loopback(settings.host):
         # only names of this machine: a page in a browser could otherwise rebind its own name to it
-        guards.append(Middleware(TrustedHostMiddleware, allowed_hosts=list(_LOOPBACK)))
+        names = dict.fromkeys([*LOOPBACK_NAMES, settings.host])
+        guards.append(Middleware(TrustedHostMiddleware, allowed_hosts=list(names)))
+    if keys is not None:  # after CORS: browsers ask what they may send without a key
+        guards.append(Middleware(RequireKey, keys=keys))
+    guards.append(Middleware(BodyBudget, most=_BODIES * size(settings.most_body)))
     handlers: Any = {
         Refused: lambda _, error: error.response,
         Busy: lambda *_: Refused(503, "too many requests are waiting").response,
@@ -283,6 +279,8 @@ class _Queue:
 async def _read(request: Request, most: int) -> bytes | None:
     """The body of a request; None if it has more than `most` bytes."""
     data = bytearray()
+    if int(request.headers.get("content-length", 0)) > most:
+        return None
     async for part in request.stream():
         data += part
         if len(data) > most:

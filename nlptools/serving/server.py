@@ -14,6 +14,7 @@ from nlptools.configs import Compute
 from nlptools.configs.serve import Serve
 from nlptools.configs.units import duration
 from nlptools.errors import Unavailable, reason
+from nlptools.serving.access import ApiKeys, check_access
 
 _GRACE = 5  # seconds that answers in hand have, when the server is to end
 
@@ -23,8 +24,12 @@ def run(path: str, settings: Serve, compute: Compute) -> None:
 
     Raises:
         Unavailable: the packages are not installed, or the address cannot be listened on.
+        UsageError: other machines could connect, and there are no keys.
+        DataError: see `ApiKeys.read`.
         InputError, BundleError, UsageError: see `Service.open`.
     """
+    check_access(settings.host, settings.api_key_file)
+    keys = None if settings.api_key_file is None else ApiKeys.read(settings.api_key_file)
     try:
         import uvicorn
 
@@ -46,7 +51,7 @@ def run(path: str, settings: Serve, compute: Compute) -> None:
             host = f"[{settings.host}]" if ":" in settings.host else settings.host
             messages.note(f"{service.name}: http://{host}:{listening.getsockname()[1]}/v1")
             config = uvicorn.Config(
-                application(service, worker, settings),
+                application(service, worker, settings, keys),
                 http=partial(Connection, duration(settings.timeout), 2 * GRACE),  # type: ignore[arg-type]
                 ws="none",
                 log_level="error",

@@ -1,0 +1,76 @@
+"""serve with many clients at once, some of them slow, broken or greedy: the others get their answers, in constant memory."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from conftest import Run
+from serving_load import Load
+
+from tests.cli.test_serve import serving
+
+SECONDS = float(os.environ.get("LOAD_SECONDS", "60"))  # of the long test
+
+
+def memory(pid: int) -> int:
+    """The resident memory of a process, in bytes."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def descriptors(pid: int) -> int:
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def load(words: Path, clients: int, seconds: float, *options: str) -> tuple[Load, list[int]]:
+    """Clients at work for so long, and the memory of the server at its half and at the end. No request may be lost."""
+    with serving(words, "--most-body", "1M", *options) as (address, process):
+        place = urlsplit(address)
+        assert place.hostname and place.port
+        clients_at_work, taken = Load(place.hostname, place.port, 1 << 20), []
+
+        async def run() -> None:
+            for _ in range(2):
+                await clients_at_work.run(clients, seconds / 2)
+                await asyncio.sleep(0.2)
+                taken.append(memory(process.pid))
+
+        before = descriptors(process.pid)
+        asyncio.run(run())
+        until = time.monotonic() + 30
+        while descriptors(process.pid) > before and time.monotonic() < until:
+            time.sleep(0.1)
+        assert descriptors(process.pid) <= before, "connections are left open"
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=30)
+        assert (process.returncode, errors) == (-signal.SIGTERM, "")
+    print(*sorted(clients_at_work.outcomes.items()), taken, sep="\n")
+    return clients_at_work, taken
+
+
+def test_thirty_clients(words: Path) -> None:
+    clients, _ = load(words, 30, 2)
+    assert not clients.wrong
+    for kind in ("good: answered", "stream: answered", "slow: answered", "broken: left", "silent: left"):
+        assert clients.outcomes[kind], kind
+    assert sum(n for outcome, n in clients.outcomes.items() if outcome.startswith("oversized")) > 0
+
+
+@pytest.mark.slow
+def test_a_thousand_clients(words: Path) -> None:
+    clients, (half, end) = load(words, 1000, SECONDS)
+    assert not clients.wrong and clients.outcomes["good: answered"] >= 375
+    assert end - half < 32 << 20
+
+
+def test_an_address_for_other_machines_needs_keys(call: Run, words: Path, tmp_path: Path) -> None:
+    done = call("serve", words, "--host", "0.0.0.0", "--port", 0)
+    assert done.code == 2 and "lets other machines connect" in done.err and "--api-key-file FILE" in done.err
+    (tmp_path / "keys").write_text("short\n")
+    done = call("serve", words, "--host", "0.0.0.0", "--port", 0, "--api-key-file", "keys")
+    assert done.code == 65 and done.err.startswith("nlptools serve: keys:1: not a key")
