@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from nlptools.configs import LARGEST_SEED, REQUIRED, confidence, delimiter_option, option
-from nlptools.configs.combinations import check_combinations
+from nlptools.configs import LARGEST_SEED, confidence, delimiter_option, option
+from nlptools.configs.combinations import check_combinations, flag_of
 from nlptools.configs.metrics import GROUPS, MetricRequest, is_metric, takers, title
 from nlptools.errors import UsageError
 
@@ -34,7 +34,7 @@ class Evaluate:
     """Metric options"""
 
     metric: tuple[str, ...] = option(
-        REQUIRED,
+        (),
         f"Metrics, separated by commas or spaces: {', '.join(group.listed for group in GROUPS.values())}.",
         short="-m",
         metavar="NAME,...",
@@ -119,6 +119,11 @@ class EvaluationInput:
         check=length_limits,
         needs=("by_length",),
     )
+    merge: bool = option(
+        False,
+        "Read files of --statistics as arguments, and score all their examples together.",
+        excludes=("metric", "reference", "statistics", "to report", "by_length"),
+    )
     escaped: bool = option(False, "Texts contain \\n, \\t and \\\\ for newline, tab and backslash.")
 
 
@@ -154,6 +159,12 @@ class EvaluationReport:
         "Also print the confusion matrix, with gold labels as rows.",
         excludes=("score_only",),
     )
+    statistics: str | None = option(
+        None,
+        "Also write the statistics of each example to this file, for --merge.",
+        metavar="FILE",
+        excludes=("by_length", "to report"),
+    )
     fail_under: float | None = option(None, "End with status 1 if the value is below X.", metavar="X")
 
     @property
@@ -178,6 +189,15 @@ def check_taken(groups: Iterable[Sequence[MetricRequest]], *settings: DataclassI
                 flag = field.metadata["flag"] or field.name.replace("_", "-")
                 expected = ", ".join(map(title, taken_by))
                 raise UsageError(f"--{flag} is not for {requests[0].metric}, but for {expected}")
+
+
+def check_merge(evaluate: Evaluate, source: EvaluationInput, report: EvaluationReport) -> None:
+    """Raise UsageError for options that cannot be combined with --merge: the files hold the others."""
+    check_combinations(evaluate, source, report)
+    for setting in (evaluate, source):
+        for field in fields(setting):
+            if field.name != "merge" and vars(setting)[field.name] != field.default:
+                raise UsageError(f"--merge cannot be combined with {flag_of(field)}: the files of --statistics have it")
 
 
 def check_usage(

@@ -46,6 +46,7 @@ class MetricGroup:
         aliases: other name -> metric.
         lower_is_better: whether low values are good.
         cut: metrics that also exist as NAME@K: of the first K documents of a ranking.
+        merge: `module:function` of the metrics whose statistics files hold; see `metrics.statistics_files`.
     """
 
     metrics: tuple[str, ...]
@@ -59,6 +60,7 @@ class MetricGroup:
     aliases: dict[str, str] = field(default_factory=dict)
     lower_is_better: tuple[str, ...] = ()
     cut: tuple[str, ...] = ()
+    merge: str = ""
 
 
 TRANSLATION = {"bleu": "bleu:Bleu", "chrf": "chrf:Chrf", "ter": "ter:Ter"}  # below nlptools.metrics.translation
@@ -70,6 +72,7 @@ GROUPS = {
         metrics=("accuracy", "balanced_accuracy", *AVERAGED, "support", "matthews", *_AVERAGED_NAMES),
         reads=LINES,
         compute="nlptools.metrics.classification:requested",
+        merge="nlptools.metrics.classification:requested",
         listed="accuracy (acc), balanced_accuracy, precision, recall, f1, support, matthews (mcc)",
         options=("average", "positive", "labels", "confusion", "report"),
         together=True,
@@ -88,6 +91,7 @@ GROUPS = {
         metrics=("cola", "sst-2", "mrpc", "qqp", "sts-b", "mnli", "mnli-m", "mnli-mm", "qnli", "rte", "wnli", "ax"),
         reads=LINES,
         compute="nlptools.metrics.glue:requested",
+        merge="nlptools.metrics.glue:requested",
         listed="a task of GLUE (cola, sst-2, mrpc, qqp, sts-b, mnli, qnli, rte, wnli, ax)",
         options=("confusion",),
         aliases={"mnli-matched": "mnli-m", "mnli-mismatched": "mnli-mm"},
@@ -96,6 +100,7 @@ GROUPS = {
         metrics=("entity-f1",),
         reads=TAGS,
         compute="nlptools.metrics.spans:requested",
+        merge="nlptools.metrics.spans:merged",
         listed="entity-f1",
         options=("average", "scheme", "raw", "outside", "report"),
         references="optional",
@@ -113,6 +118,7 @@ GROUPS = {
         metrics=CHAIN_METRICS,
         reads=CHAINS,
         compute="nlptools.metrics.coreference:requested",
+        merge="nlptools.metrics.coreference:merged",
         listed="conll (muc, b-cubed, ceaf-e, lea)",
         together=True,
         single=("conll",),
@@ -122,6 +128,7 @@ GROUPS = {
         metrics=("upos", "xpos", "feats", "ufeats", "alltags", "feats-f1", "uas", "las", "clas"),
         reads=UNIVERSAL,
         compute="nlptools.metrics.universal:requested",
+        merge="nlptools.metrics.universal:merged",
         listed="upos (xpos, feats, ufeats, alltags, feats-f1), uas, las (clas)",
         options=("subtypes", "report"),
         single=None,
@@ -130,6 +137,7 @@ GROUPS = {
         metrics=("squad",),
         reads=ANSWERS,
         compute="nlptools.metrics.squad:requested",
+        merge="nlptools.metrics.squad:merged",
         listed="squad",
         options=("report",),
     ),
@@ -137,6 +145,7 @@ GROUPS = {
         metrics=("squad2",),
         reads=ANSWERS,
         compute="nlptools.metrics.squad:requested",
+        merge="nlptools.metrics.squad:merged",
         listed="squad2",
         options=("null_odds", "threshold", "report"),
     ),
@@ -144,6 +153,7 @@ GROUPS = {
         metrics=(*(f"rouge{n}" for n in range(1, 10)), "rougeL", "rougeLsum"),
         reads=TEXTS,
         compute="nlptools.metrics.rouge:requested",
+        merge="nlptools.metrics.rouge:merged",
         listed="rouge1 to rouge9, rougeL, rougeLsum",
         options=("stem", "tokenize"),
         together=True,
@@ -162,6 +172,7 @@ GROUPS = {
         metrics=("perplexity",),
         reads=TOKENS,
         compute="nlptools.metrics.perplexity:requested",
+        merge="nlptools.metrics.perplexity:merged",
         listed="perplexity",
         options=("log_base",),
         references="none",
@@ -171,6 +182,7 @@ GROUPS = {
         metrics=("ndcg", "map", "mrr"),
         reads=RANKINGS,
         compute="nlptools.metrics.retrieval:requested",
+        merge="nlptools.metrics.retrieval:merged",
         listed="ndcg, map, mrr (ndcg@10, recall@100, precision@5, hit@1 and so on)",
         together=True,
         single=None,

@@ -23,6 +23,7 @@ from nlptools import messages
 from nlptools.configs.evaluate import AVERAGES, Evaluate
 from nlptools.configs.metrics import AVERAGED, GROUPS, MetricRequest
 from nlptools.errors import UsageError, shown
+from nlptools.files import line_records
 from nlptools.formats import values
 from nlptools.metrics.metric import (
     Categories,
@@ -92,6 +93,10 @@ def evaluate(
         unit="labels",
         items=tuple(signature),
         details=confusion(cells, names),
+        columns=tuple(
+            "\t".join(line_records.escape(names[code]) for code in divmod(cell, len(names)))
+            for cell in occurring.tolist()
+        ),
     )
 
 

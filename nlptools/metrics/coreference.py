@@ -24,7 +24,7 @@ from nlptools.formats.chains import read_key
 from nlptools.formats.examples import Chain
 from nlptools.messages import counted
 from nlptools.metrics.assignment import best_assignment
-from nlptools.metrics.metric import Evaluation, Floats, MetricData, Sums, Table, ratio, select
+from nlptools.metrics.metric import Evaluation, Floats, MetricData, SavedRows, Sums, Table, ratio, select
 
 Chains = Sequence[Chain]  # of a document
 PARTS = ("recall", "precision")
@@ -44,9 +44,13 @@ def coreference(gold: Sequence[Chains], predicted: Sequence[Chains]) -> Evaluati
         raise DataError(f"unequal numbers of documents: {len(gold)} gold, {len(predicted)} predicted")
     if not gold:
         raise DataError("no documents")
+    return _evaluation(np.array([_statistics(_unique(g), _unique(p)) for g, p in zip(gold, predicted, strict=True)]))
+
+
+def _evaluation(table: Table) -> Evaluation:
+    """All metrics of N documents with these statistics: (N, C)."""
     metrics = CHAIN_METRICS[:-1]
     names = [name for metric in metrics for name in (metric, *(f"{metric}:{part}" for part in PARTS))]
-    table = np.array([_statistics(_unique(g), _unique(p)) for g, p in zip(gold, predicted, strict=True)])
 
     def scores(sums: Table) -> Floats:
         shares = ratio(sums[:, 0::2], sums[:, 1::2]).reshape(len(sums), len(metrics), 2)
@@ -54,7 +58,9 @@ def coreference(gold: Sequence[Chains], predicted: Sequence[Chains]) -> Evaluati
         conll = f1[:, [metrics.index(name) for name in _AVERAGED]].mean(1)
         return np.concatenate([np.concatenate([f1[:, :, None], shares], 2).reshape(len(sums), -1), conll[:, None]], 1)
 
-    return Evaluation((*names, CHAIN_METRICS[-1]), Sums(table), scores, "documents", (("match", "exact"),))
+    columns = tuple(f"{m}:{part}:{number}" for m in metrics for part in PARTS for number in ("correct", "all"))
+    names.append(CHAIN_METRICS[-1])
+    return Evaluation(tuple(names), Sums(table), scores, "documents", (("match", "exact"),), columns=columns)
 
 
 def _unique(chains: Chains) -> list[list[tuple[int, int]]]:
@@ -110,8 +116,17 @@ def _entity_similarity(common: Table, sizes: Table, others: Table) -> float:
 
 def requested(requests: Sequence[MetricRequest], data: MetricData, options: Evaluate) -> Evaluation:
     """The values that `nlptools evaluate` is asked for."""
+    return _selected(coreference(data.references, data.predictions), requests)
+
+
+def merged(requests: Sequence[MetricRequest], saved: SavedRows, options: Evaluate) -> Evaluation:
+    """The values of saved rows."""
+    return _selected(_evaluation(saved.table), requests)
+
+
+def _selected(evaluation: Evaluation, requests: Sequence[MetricRequest]) -> Evaluation:
     values = [r.metric if r.value in ("", "f1") else f"{r.metric}:{r.value}" for r in requests]
-    return select(coreference(data.references, data.predictions), values, values)
+    return select(evaluation, values, values)
 
 
 def read_files(gold: str, predicted: str, errors: str = "strict") -> MetricData:

@@ -146,6 +146,7 @@ class Evaluation:
         details: further results that are not values, such as the confusion matrix; plain JSON.
         precision: type that the sums of resamples are converted to; sacrebleu computes its intervals in float32.
         group: which examples these are, such as `11-20`, where a metric is computed for several groups; else "".
+        columns: names of the C statistics, for files of them (`statistics_files`); none where there are no such files.
     """
 
     names: tuple[str, ...]
@@ -156,6 +157,7 @@ class Evaluation:
     details: Details = field(default_factory=dict)
     precision: FloatType | None = None
     group: str = ""
+    columns: tuple[str, ...] = ()
 
     @property
     def count(self) -> int:
@@ -200,7 +202,7 @@ def means(
         values: Floats = scale * sums[:, :-1] / np.maximum(sums[:, -1:], 1)
         return values
 
-    return Evaluation(tuple(names), rows, scores, unit, items, details or {})
+    return Evaluation(tuple(names), rows, scores, unit, items, details or {}, columns=(*names, "count"))
 
 
 def bootstrap(evaluations: Sequence[Evaluation], resamples: int, seed: int | None = resampling.SEED) -> list[Floats]:
@@ -222,6 +224,14 @@ def check_counts(evaluations: Sequence[Evaluation]) -> int:
     if len(set(counts)) > 1:
         raise DataError(f"unequal numbers of {evaluations[0].unit}: {counts}")
     return counts[0]
+
+
+class SavedRows(NamedTuple):
+    """Rows that files of statistics hold: their columns, (N, C) numbers, and the signature of the metric."""
+
+    columns: tuple[str, ...]
+    table: Table
+    items: Items
 
 
 class MetricData(NamedTuple):

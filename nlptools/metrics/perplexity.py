@@ -16,7 +16,7 @@ import numpy as np
 from nlptools.configs.evaluate import Evaluate
 from nlptools.configs.metrics import MetricRequest
 from nlptools.errors import DataError, UsageError, shown
-from nlptools.metrics.metric import Evaluation, MetricData, Sums, Table, Values, ratio, select, titles
+from nlptools.metrics.metric import Evaluation, MetricData, SavedRows, Sums, Table, Values, ratio, select, titles
 from nlptools.metrics.paired import numbers, refuse
 
 NAMES = ("perplexity", "nats_per_token", "bits_per_token")
@@ -48,15 +48,19 @@ def evaluate(lines: Sequence[str], *, base: float = math.e, path: str | None = N
     if not tokens.any():
         raise DataError("no tokens: every line has 0", path=path)
     nats *= math.log(base)
-    table = np.stack([nats, tokens], axis=1)  # (N, 2)
+    return _evaluation(np.stack([nats, tokens], axis=1))
+
+
+def _evaluation(table: Table) -> Evaluation:
+    """The perplexity of N lines with these negative log-probabilities, in nats, and numbers of tokens: (N, 2)."""
 
     def scores(sums: Table) -> Values:
         per_token = ratio(sums[:, 0], sums[:, 1])
         perplexity = np.exp(np.minimum(per_token, _LARGEST_EXPONENT))
         return np.stack([perplexity, per_token, per_token / math.log(2)], axis=1)
 
-    signature = (("per", "token"), ("tokens", str(int(tokens.sum()))))
-    return Evaluation(NAMES, Sums(table), scores, "lines", signature)
+    signature = (("per", "token"), ("tokens", str(int(table[:, 1].sum()))))
+    return Evaluation(NAMES, Sums(table), scores, "lines", signature, columns=("nats", "tokens"))
 
 
 def requested(requests: Sequence[MetricRequest], data: MetricData, options: Evaluate) -> Evaluation:
@@ -64,6 +68,11 @@ def requested(requests: Sequence[MetricRequest], data: MetricData, options: Eval
     lines = [line if isinstance(line, str) else "\t".join(map(str, line)) for line in data.predictions]
     base = math.e if options.log_base is None else options.log_base
     return select(evaluate(lines, base=base, path=data.paths[1]), *titles(requests, NAMES))
+
+
+def merged(requests: Sequence[MetricRequest], saved: SavedRows, options: Evaluate) -> Evaluation:
+    """The perplexities of saved rows."""
+    return select(_evaluation(saved.table), *titles(requests, NAMES))
 
 
 def _read(lines: Sequence[str], path: str | None) -> tuple[Values, Values]:

@@ -18,7 +18,7 @@ from nlptools import messages
 from nlptools.configs.evaluate import Evaluate
 from nlptools.configs.metrics import MetricRequest, cutoff
 from nlptools.errors import DataError, shown
-from nlptools.metrics.metric import Evaluation, MetricData, means
+from nlptools.metrics.metric import Evaluation, MetricData, SavedRows, means
 
 _Grades = Sequence[int]  # of the documents of a ranking, 0 for those without
 
@@ -45,6 +45,11 @@ def retrieval(
         ideal = sorted((grade for grade in grades.values() if grade > 0), reverse=True)
         rows.append([_VALUES[name](found, ideal, k) for name, k in map(cutoff, metrics)])
     return means(metrics, np.array(rows, np.float64), "queries", (("metric", "retrieval"), ("ties", "trec_eval")))
+
+
+def merged(requests: Sequence[MetricRequest], saved: SavedRows, options: Evaluate) -> Evaluation:
+    """The metrics of saved rows."""
+    return means([request.metric for request in requests], saved.table[:, :-1], "queries", saved.items)
 
 
 def ranked(scores: Mapping[str, float], query: str = "") -> list[str]:

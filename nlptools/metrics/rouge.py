@@ -27,7 +27,7 @@ from nlptools import messages
 from nlptools.configs.evaluate import Evaluate
 from nlptools.configs.metrics import MetricRequest
 from nlptools.errors import DataError, UsageError
-from nlptools.metrics.metric import Evaluation, Ints, MetricData, means
+from nlptools.metrics.metric import Evaluation, Ints, MetricData, SavedRows, means
 from nlptools.metrics.ngrams import END, Ids, matches
 from nlptools.metrics.paired import check_references
 from nlptools.text import mecab, mteval, stemming
@@ -133,8 +133,16 @@ def _loses_most(text: str) -> bool:
 
 def requested(requests: Sequence[MetricRequest], data: MetricData, options: Evaluate) -> Evaluation:
     """The kinds of ROUGE that `nlptools evaluate` is asked for."""
-    kinds = [f"{request.metric}:{request.value}".removesuffix(":") for request in requests]
-    return rouge(data.references, data.predictions, kinds, stem=options.stem, tokenize=options.tokenize)
+    return rouge(data.references, data.predictions, _kinds(requests), stem=options.stem, tokenize=options.tokenize)
+
+
+def merged(requests: Sequence[MetricRequest], saved: SavedRows, options: Evaluate) -> Evaluation:
+    """The kinds of ROUGE of saved rows."""
+    return means(_kinds(requests), saved.table[:, :-1], "lines", saved.items)
+
+
+def _kinds(requests: Sequence[MetricRequest]) -> list[str]:
+    return [f"{request.metric}:{request.value}".removesuffix(":") for request in requests]
 
 
 # -- one block of examples --------------------------------------------------------------------------------------------

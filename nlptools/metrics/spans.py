@@ -20,7 +20,7 @@ Shapes: N sentences, T tokens, E entities, C types, B sums (resamples).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -39,6 +39,7 @@ from nlptools.metrics.metric import (
     Floats,
     Ints,
     MetricData,
+    SavedRows,
     Sums,
     Table,
     Values,
@@ -54,6 +55,7 @@ Flags = NDArray[np.bool_]
 
 AVERAGES = ("micro", "macro", "weighted")
 KINDS = ("precision", "recall", "f1")
+_PARTS = ("correct", "predicted", "gold")  # the counts of entities
 SCHEMES = tuple(RULES)
 _BILOU = {"L": "E", "U": "S"}  # seqeval's lenient mode has no BILOU, whose tags these are
 
@@ -99,20 +101,42 @@ def entities(
 
 def requested(requests: Sequence[MetricRequest], data: MetricData, options: Evaluate) -> Evaluation:
     """The values of entity-f1 that `nlptools evaluate` is asked for."""
-    average = options.average or "micro"
-    if average == "binary":
-        raise UsageError("--average binary is for labels: entities have types; expected micro, macro, weighted or none")
+    average, by_type = _averaging(requests, options)
     gold, predicted = aligned(data.references, data.predictions)
     evaluation = entities(
         gold,
         predicted,
         options.scheme or ("conlleval" if options.raw else _noticed((gold, predicted))),
         averages=("micro",) if average == "none" else (average,),
-        by_type=average == "none" or any(":" in request.value for request in requests),
+        by_type=by_type,
         raw=options.raw,
         outside=options.outside,
     )
-    evaluation = with_documents(evaluation, options)
+    return _selected(requests, with_documents(evaluation, options), average)
+
+
+def merged(requests: Sequence[MetricRequest], saved: SavedRows, options: Evaluate) -> Evaluation:
+    """The values of entity-f1 of saved rows."""
+    place = {name: number for number, name in enumerate(saved.columns)}
+    types = sorted({name.partition(":")[2] for name in saved.columns if ":" in name})
+    table = saved.table.astype(np.int64)
+    parts = (table[:, [place[f"{part}:{kind}"] for kind in types]] for part in _PARTS)
+    counts = _Counts(types, *parts, table[:, place["correct_tags"]], table[:, place["tokens"]])
+    average, by_type = _averaging(requests, options)
+    evaluation = _evaluation(counts, "", ("micro",) if average == "none" else (average,), by_type, options.raw)
+    return _selected(requests, replace(evaluation, items=saved.items), average)
+
+
+def _averaging(requests: Sequence[MetricRequest], options: Evaluate) -> tuple[str, bool]:
+    """The average, and whether values of types are requested. Raises UsageError."""
+    average = options.average or "micro"
+    if average == "binary":
+        raise UsageError("--average binary is for labels: entities have types; expected micro, macro, weighted or none")
+    return average, average == "none" or any(":" in request.value for request in requests)
+
+
+def _selected(requests: Sequence[MetricRequest], evaluation: Evaluation, average: str) -> Evaluation:
+    """The requested values."""
     if average != "micro":  # precision is macro_precision, or that of each type
         each = {kind: [name for name in evaluation.names if name.startswith(f"{kind}:")] for kind in KINDS}
         each |= {kind: [f"{average}_{kind}"] for kind in KINDS if average != "none"}
@@ -338,7 +362,11 @@ def _evaluation(counts: _Counts, scheme: str, averages: Sequence[str], by_type: 
     if by_type:
         names += [f"{kind}:{counts.types[type]}" for type in found for kind in KINDS]
     signature = (("metric", "entities"), ("scheme", scheme), *((("tags", "raw"),) if raw else ()))
-    return Evaluation(tuple(names), Sums(table), scores, "sentences", signature, _details(counts, found))
+    columns = tuple(f"{part}:{kind}" for part in _PARTS for kind in counts.types)
+    details = _details(counts, found)
+    return Evaluation(
+        tuple(names), Sums(table), scores, "sentences", signature, details, columns=(*columns, "correct_tags", "tokens")
+    )
 
 
 def _details(counts: _Counts, found: Ints) -> Details:

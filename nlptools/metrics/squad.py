@@ -35,7 +35,7 @@ from nlptools.metrics.metric import (
     Examples,
     Items,
     MetricData,
-    Rows,
+    SavedRows,
     Sums,
     Table,
     Values,
@@ -134,6 +134,20 @@ def requested(requests: Sequence[MetricRequest], data: MetricData, options: Eval
     return select(evaluation, *titles(requests, evaluation.names))
 
 
+def merged(requests: Sequence[MetricRequest], saved: SavedRows, options: Evaluate) -> Evaluation:
+    """The values of saved rows, without details."""
+    if requests[0].metric == "squad":
+        evaluation = means(("exact_match", "f1"), saved.table[:, :-1], "questions", saved.items, scale=100.0)
+    else:
+        groups = [prefix for prefix in ("", "HasAns_", "NoAns_") if f"{prefix}total" in saved.columns]
+        places = [saved.columns.index(f"{prefix}{name}") for prefix in groups for name in ("exact", "f1", "total")]
+        table = np.ascontiguousarray(
+            saved.table[:, places]
+        )  # row by row: another order changes the last digit of a sum
+        evaluation = _by_group(table, groups, saved.items, {})
+    return select(evaluation, *titles(requests, evaluation.names))
+
+
 def official(evaluation: Evaluation) -> dict[str, float | int]:
     """The values that SQuAD's script of the same version prints, in its order, for the result of `squad`."""
     values: dict[str, float | int] = {**evaluation.values()}
@@ -207,29 +221,35 @@ def _version_2(
     """
     groups = {"": np.ones_like(answerable), "HasAns_": answerable, "NoAns_": ~answerable}
     groups = {prefix: group.astype(np.float64) for prefix, group in groups.items() if group.any()}
-    names = tuple(f"{prefix}{name}" for prefix in groups for name in ("exact", "f1"))
     table = np.stack([column * group for group in groups.values() for column in (exact, f1, np.ones_like(f1))], axis=1)
     for prefix, group in groups.items():
         details[f"{prefix}total"] = int(group.sum())
-
-    def scores(sums: Table) -> Values:
-        by_group = sums.reshape(len(sums), len(groups), 3)
-        percent = 100.0 * by_group[:, :, :2] / np.maximum(by_group[:, :, 2:], 1)  # a resample may lack a group
-        return percent.reshape(len(sums), -1)
-
-    rows: Rows = Sums(table)
+    evaluation = _by_group(table, list(groups), items, details)
     if sweep is None:
-        return Evaluation(names, rows, scores, "questions", items, details)
+        return evaluation
     thresholds = sweep.best(np.ones((1, len(table))))[1]
     details["best_exact_thresh"], details["best_f1_thresh"] = thresholds[0].tolist()
 
     def with_thresholds(weights: Table) -> Values:
         drawn = weights.astype(np.float64)
         best = 100.0 * sweep.best(drawn)[0] / drawn.sum(axis=1, keepdims=True)
-        return np.concatenate([scores(rows.totals(weights)), best], axis=1)
+        return np.concatenate([evaluation.compute(weights), best], axis=1)
 
-    names = (*names, "best_exact", "best_f1")
+    names = (*evaluation.names, "best_exact", "best_f1")
     return Evaluation(names, Examples(len(table)), with_thresholds, "questions", items, details)
+
+
+def _by_group(table: Table, groups: Sequence[str], items: Items, details: Details) -> Evaluation:
+    """The scores of groups of questions; for each, the sums of exact match, F1 and questions: (N, 3 G)."""
+
+    def scores(sums: Table) -> Values:
+        by_group = sums.reshape(len(sums), len(groups), 3)
+        percent = 100.0 * by_group[:, :, :2] / np.maximum(by_group[:, :, 2:], 1)  # a resample may lack a group
+        return percent.reshape(len(sums), -1)
+
+    names = tuple(f"{prefix}{name}" for prefix in groups for name in ("exact", "f1"))
+    columns = tuple(f"{prefix}{name}" for prefix in groups for name in ("exact", "f1", "total"))
+    return Evaluation(names, Sums(table), scores, "questions", items, details, columns=columns)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from nlptools.formats.examples import UniversalSentence
 from nlptools.formats.reading_options import Options
 from nlptools.formats.tag_schemes import place_of
 from nlptools.formats.universal import DEPREL, FEATS, HEAD, UPOS, XPOS, read_universal
-from nlptools.metrics.metric import Evaluation, MetricData, Sums, Table, Values, ratio
+from nlptools.metrics.metric import Evaluation, MetricData, SavedRows, Sums, Table, Values, ratio
 
 Fields = Sequence[str]  # the ten columns of a word
 # relations of content words, and attributes that count for ufeats
@@ -164,7 +164,15 @@ def _counted(
     punctuation = (("punctuation", "counted"),) if metric in ("uas", "las") else ()
     return Evaluation((metric,), Sums(table), _f1, "sentences", (*relations, *punctuation),
                       {"types": {name: {key: types[name][key] for key in ("correct", "predicted", "gold")}
-                                 for name in sorted(types)}})  # fmt: skip
+                                 for name in sorted(types)}}, columns=_COLUMNS)  # fmt: skip
+
+
+def merged(requests: Sequence[MetricRequest], saved: SavedRows, options: Evaluate) -> Evaluation:
+    """The metric of saved rows, without details."""
+    return Evaluation((requests[0].metric,), Sums(saved.table), _f1, "sentences", saved.items, columns=_COLUMNS)
+
+
+_COLUMNS = ("correct", "predicted", "gold")
 
 
 def _f1(sums: Table) -> Values:

@@ -11,17 +11,16 @@ import contextlib
 import dataclasses
 import json
 import math
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from nlptools.errors import BundleError, DataError, UsageError, display
-from nlptools.files import json_fields, line_records, streams
-from nlptools.files.streams import LineBlock
+from nlptools.files import json_fields, streams
 from nlptools.json_types import JsonObject
 from nlptools.metrics.metric import Table
+from nlptools.metrics.statistics_files import MARK, open_statistics
 from nlptools.metrics.translation.bleu import Bleu
 from nlptools.metrics.translation.corpus import CorpusStatistics, metric_class
 from nlptools.metrics.translation.metric import CorpusMetric, References
@@ -29,13 +28,12 @@ from nlptools.metrics.translation.segments import reference_counts
 from nlptools.text.bleu_blocks import SEPARATE
 from nlptools.version import __version__
 
-_MARK = "# nlptools statistics "
 _LATER = {"clip": True}  # options that older files lack, and the value that is not written
 
 
 def header(metric: CorpusMetric) -> list[str]:
     """The first two lines of a file."""
-    return [_MARK + json.dumps(_description(metric), ensure_ascii=False), "\t".join(("references", *metric.columns))]
+    return [MARK + json.dumps(_description(metric), ensure_ascii=False), "\t".join(("references", *metric.columns))]
 
 
 def rows(table: Table, references: References) -> list[str]:
@@ -60,7 +58,7 @@ def merge(paths: Sequence[str], keep_rows: bool = False) -> tuple[CorpusMetric, 
     expected: JsonObject = {}
     statistics = CorpusStatistics([], 1)
     for path in streams.check_inputs(paths):
-        description, columns, blocks = _opened(path)
+        description, columns, blocks = open_statistics(path)
         if metric is None:
             metric, expected = _restored(description, columns, path), description
             statistics = CorpusStatistics([metric], 1, keep_rows)
@@ -79,20 +77,6 @@ def _description(metric: CorpusMetric) -> JsonObject:
     options = {f.name: vars(metric)[f.name] for f in dataclasses.fields(metric_class(kind)) if f.init}
     options = {name: value for name, value in options.items() if (name, value) not in _LATER.items()}
     return {"metric": kind, "options": options, "signature": dict(metric.signature()), "version": __version__}
-
-
-def _opened(path: str) -> tuple[JsonObject, list[str], Iterator[LineBlock]]:
-    """The description of a file's metric, the names of its columns, and the blocks of its rows."""
-    blocks = streams.blocks(path)
-    head: list[str] = []
-    for block in blocks:  # a pipe may deliver one line at a time
-        head += block.lines
-        if len(head) > 1 or not head[0].startswith(_MARK):
-            break
-    if len(head) < 2 or not head[0].startswith(_MARK):
-        raise DataError("not a file that --statistics wrote", path=path, line=1)
-    description = line_records.parse_json_object(head[0][len(_MARK) :], path, 1)
-    return description, head[1].split("\t"), chain([LineBlock(path, 3, head[2:])], blocks)
 
 
 def _restored(description: JsonObject, columns: Sequence[str], path: str) -> CorpusMetric:
