@@ -27,13 +27,15 @@ class Load:
         self.wrong: list[str] = []  # what no client may see
         self.texts: dict[str, str] = {}  # prompt -> its greedy continuation
 
+    async def learn(self) -> None:
+        """Ask alone for the texts that all others have to get."""
+        for prompt in ("w1", "w2", "w3", "w4"):
+            self.texts[prompt] = await self._completion(prompt)
+
     async def run(self, clients: int, seconds: float) -> None:
         """Keep `clients` clients at work for so long; each begins again when it is done. All wait for their answers."""
         end = time.monotonic() + seconds
         kinds = (self.good, self.stream, self.good, self.slow, self.broken, self.oversized, self.good, self.silent)
-        for number in range(4):
-            prompt = f"w{number + 1}"
-            self.texts[prompt] = await self._completion(prompt)
         await asyncio.gather(*(self._repeat(kinds[number % len(kinds)], end) for number in range(clients)))
 
     async def _repeat(self, client: Callable[[], Awaitable[str]], end: float) -> None:

@@ -55,9 +55,7 @@ def _compared(
     if len(predictions) > 1:
         raise UsageError(f"expected one file of predictions, got {len(predictions)}: {' '.join(predictions)}")
     if not evaluate.metric:
-        raise UsageError(
-            "missing option -m/--metric NAME,...", hint="--merge reads the metric from files of --statistics"
-        )
+        raise UsageError("no metric is named: expected -m/--metric NAME,...", hint="--merge needs none")
     groups = parse(evaluate.metric)
     check_usage(groups, evaluate, source, report)
     if report.report and groups[0][0].group == "labels":

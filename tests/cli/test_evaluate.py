@@ -523,7 +523,7 @@ def test_fail_under(call, write):
         (["-m", "glue:accuracy", "-r", "g"], "no such metric: glue:accuracy"),
         (["-m", "bleu:f1", "-r", "g"], "bleu has only one value: no bleu:f1"),
         (["-m", "", "-r", "g"], "no metric is named"),
-        (["-r", "g"], "missing option -m/--metric NAME,..."),
+        (["-r", "g"], "no metric is named: expected -m/--metric NAME,..."),
         (["-m", "f1"], "f1 needs gold data: missing option '-r'"),
         (["-m", "perplexity", "-r", "g"], "perplexity takes no reference"),
         (["-m", "f1", "-r", "g", "-r", "g"], "f1 takes one reference"),

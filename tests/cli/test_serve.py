@@ -31,8 +31,10 @@ def serving(words: Path, *options: str) -> Iterator[tuple[str, subprocess.Popen[
         line = process.stderr.readline()
         match = re.search(r"tiny: (http://127\.0\.0\.1:\d+/v1)", line)
         assert match, line + process.stderr.read()
-        yield match[1], process
-        process.kill()
+        try:
+            yield match[1], process
+        finally:
+            process.kill()
 
 
 @pytest.fixture

@@ -34,14 +34,16 @@ def load(words: Path, clients: int, seconds: float, *options: str) -> tuple[Load
         assert place.hostname and place.port
         clients_at_work, taken = Load(place.hostname, place.port, 1 << 20), []
 
-        async def run() -> None:
+        async def run() -> int:
+            await clients_at_work.learn()
+            before = descriptors(process.pid)
             for _ in range(2):
                 await clients_at_work.run(clients, seconds / 2)
                 await asyncio.sleep(0.2)
                 taken.append(memory(process.pid))
+            return before
 
-        before = descriptors(process.pid)
-        asyncio.run(run())
+        before = asyncio.run(run())
         until = time.monotonic() + 30
         while descriptors(process.pid) > before and time.monotonic() < until:
             time.sleep(0.1)
