@@ -66,7 +66,8 @@ def _compared(
 
     if report.statistics is not None:
         statistics_files.check_written(groups, evaluate)
-    evaluations = evaluate_files(groups, evaluate, source, *(predictions or ("-",)), common.encoding_errors)
+    path = predictions[0] if predictions else "-"
+    evaluations = evaluate_files(groups, evaluate, source, path, common.encoding_errors)
     if report.statistics is not None:
         statistics_files.write(report.statistics, groups[0], evaluate, evaluations[0])
     return evaluations

@@ -120,8 +120,8 @@ def merged(requests: Sequence[MetricRequest], saved: SavedRows, options: Evaluat
     place = {name: number for number, name in enumerate(saved.columns)}
     types = sorted({name.partition(":")[2] for name in saved.columns if ":" in name})
     table = saved.table.astype(np.int64)
-    parts = (table[:, [place[f"{part}:{kind}"] for kind in types]] for part in _PARTS)
-    counts = _Counts(types, *parts, table[:, place["correct_tags"]], table[:, place["tokens"]])
+    correct, predicted, gold = (table[:, [place[f"{part}:{kind}"] for kind in types]] for part in _PARTS)
+    counts = _Counts(types, correct, predicted, gold, table[:, place["correct_tags"]], table[:, place["tokens"]])
     average, by_type = _averaging(requests, options)
     evaluation = _evaluation(counts, "", ("micro",) if average == "none" else (average,), by_type, options.raw)
     return _selected(requests, replace(evaluation, items=saved.items), average)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from importlib import import_module
 from itertools import chain
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -106,11 +106,11 @@ def merge(paths: Sequence[str]) -> Evaluation:
         UsageError: `-` occurs more than once.
     """
     opened = {path: open_statistics(path) for path in streams.check_inputs(paths)}
-    compared = [_comparable(part.description, path) for path, part in opened.items()]
+    compared = [_described(part.description, path) for path, part in opened.items()]
     for path, description in zip(opened, compared, strict=True):
         if description != compared[0]:
             raise DataError(f"made with other options than {display(paths[0])}", path=path, line=1)
-    requests, options, items = _restored(compared[0], paths[0])
+    requests, options = _restored(compared[0], paths[0])
     group = GROUPS[requests[0].group]
     module, function = group.merge.split(":")
     columns = tuple(dict.fromkeys(name for part in opened.values() for name in part.columns))
@@ -118,7 +118,7 @@ def merge(paths: Sequence[str]) -> Evaluation:
         pairs = [pair for path, part in opened.items() for pair in _rows(path, part, line_records.unescape)]
         data: MetricData | SavedRows = MetricData([right for _, right in pairs], [left for left, _ in pairs])
     else:
-        data = SavedRows(tuple(map(line_records.unescape, columns)), _table(opened, columns), items)
+        data = SavedRows(tuple(map(line_records.unescape, columns)), _table(opened, columns), compared[0].items)
     try:
         evaluation: Evaluation = getattr(import_module(module), function)(requests, data, options)
     except (KeyError, ValueError, IndexError):
@@ -129,37 +129,40 @@ def merge(paths: Sequence[str]) -> Evaluation:
     return evaluation
 
 
-def _comparable(description: JsonObject, path: str) -> JsonObject:
-    """What the descriptions of all parts of a corpus have in common."""
-    signature = description.get("signature")
-    if not isinstance(signature, list) or not all(isinstance(item, list) and len(item) == 2 for item in signature):
+class _Description(NamedTuple):
+    """What all parts of a corpus have in common."""
+
+    metrics: tuple[str, ...]
+    options: JsonObject
+    items: Items  # of the signature, without those that the examples decide
+
+
+def _described(description: JsonObject, path: str) -> _Description:
+    metrics, options, signature = (description.get(key) for key in ("metrics", "options", "signature"))
+    items = (
+        [item for item in signature if isinstance(item, list) and len(item) == 2] if isinstance(signature, list) else []
+    )
+    if not isinstance(metrics, list) or not isinstance(options, dict) or not items:
         raise DataError(f"not statistics of nlptools evaluate: {_HINT}", path=path, line=1)
-    return {
-        "metrics": description.get("metrics"),
-        "options": description.get("options"),
-        "signature": [[str(key), str(value)] for key, value in signature if key not in _OF_DATA],
-    }
+    kept = tuple((str(key), str(value)) for key, value in items if key not in _OF_DATA)
+    return _Description(tuple(map(str, metrics)), options, kept)
 
 
-def _restored(description: JsonObject, path: str) -> tuple[list[MetricRequest], Evaluate, Items]:
-    """The metrics, their options and the signature of a description. Raises DataError for unknown ones."""
-    names, given = description["metrics"], description["options"]
+def _restored(description: _Description, path: str) -> tuple[list[MetricRequest], Evaluate]:
+    """The metrics of a description, and their options. Raises DataError for unknown ones."""
     known = {field.name: field.default for field in fields(Evaluate) if field.name not in _OTHER}
     try:
-        if not isinstance(names, list) or not isinstance(given, dict):
-            raise ValueError("no metrics")
-        for name, value in given.items():
-            default = known[name]
-            if not (isinstance(value, bool) if isinstance(default, bool) else isinstance(value, str | float | list)):
+        settings: dict[str, Any] = {"metric": description.metrics}
+        for name, value in description.options.items():
+            if not isinstance(value, bool if isinstance(known[name], bool) else str | float | list):
                 raise ValueError(f"{name} {value!r}")
-        settings = {name: tuple(map(str, value)) if isinstance(value, list) else value for name, value in given.items()}
-        options = Evaluate(**{"metric": (), **settings})  # type: ignore[arg-type]
-        groups = parse([str(name) for name in names])
+            settings[name] = tuple(map(str, value)) if isinstance(value, list) else value
+        options, groups = Evaluate(**settings), parse(description.metrics)
         check_written(groups, options)
         check_taken(groups, options)
     except (KeyError, TypeError, ValueError, UsageError) as error:
         raise DataError(f"statistics of no metric that is known here: {error}", path=path, line=1) from None
-    return groups[0], options, tuple((str(key), str(value)) for key, value in description["signature"])
+    return groups[0], options
 
 
 def _rows(path: str, part: OpenedStatistics, kind: Callable[[str], T]) -> Iterator[list[T]]:

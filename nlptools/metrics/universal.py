@@ -164,15 +164,15 @@ def _counted(
     punctuation = (("punctuation", "counted"),) if metric in ("uas", "las") else ()
     return Evaluation((metric,), Sums(table), _f1, "sentences", (*relations, *punctuation),
                       {"types": {name: {key: types[name][key] for key in ("correct", "predicted", "gold")}
-                                 for name in sorted(types)}}, columns=_COLUMNS)  # fmt: skip
+                                 for name in sorted(types)}}, columns=_COUNTED)  # fmt: skip
 
 
 def merged(requests: Sequence[MetricRequest], saved: SavedRows, options: Evaluate) -> Evaluation:
     """The metric of saved rows, without details."""
-    return Evaluation((requests[0].metric,), Sums(saved.table), _f1, "sentences", saved.items, columns=_COLUMNS)
+    return Evaluation((requests[0].metric,), Sums(saved.table), _f1, "sentences", saved.items, columns=_COUNTED)
 
 
-_COLUMNS = ("correct", "predicted", "gold")
+_COUNTED = ("correct", "predicted", "gold")
 
 
 def _f1(sums: Table) -> Values:
