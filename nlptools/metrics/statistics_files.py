@@ -139,11 +139,9 @@ class _Description(NamedTuple):
 
 def _described(description: JsonObject, path: str) -> _Description:
     metrics, options, signature = (description.get(key) for key in ("metrics", "options", "signature"))
-    items = (
-        [item for item in signature if isinstance(item, list) and len(item) == 2] if isinstance(signature, list) else []
-    )
-    if not isinstance(metrics, list) or not isinstance(options, dict) or not items:
+    if not isinstance(metrics, list) or not isinstance(options, dict) or not isinstance(signature, list):
         raise DataError(f"not statistics of nlptools evaluate: {_HINT}", path=path, line=1)
+    items = [item for item in signature if isinstance(item, list) and len(item) == 2]
     kept = tuple((str(key), str(value)) for key, value in items if key not in _OF_DATA)
     return _Description(tuple(map(str, metrics)), options, kept)
 
