@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,8 +16,12 @@ from nlptools.configs.shares import Shares
 from nlptools.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from nlptools.files.streams import LineBlock
     from nlptools.inference.embedding.hdf5_writer import Hdf5Writer
     from nlptools.inference.embedding.unit_writer import UnitWriter
+    from nlptools.inference.uses import Embeds
 
 
 @make_command(
@@ -51,7 +56,7 @@ def command(
     embed.check()
     from nlptools.corpora import text_lines
     from nlptools.files import progress, streams
-    from nlptools.inference.embedding.lines import WINDOW, cosines, prepared
+    from nlptools.inference.embedding.lines import WINDOW
     from nlptools.inference.loading import load
 
     tables = bool(embed.text_column) or embed.delimiter is not None
@@ -66,31 +71,54 @@ def command(
     append = by_line and shares.skip_done
     if not embed.similarity and not append:
         _check_outputs(embed, lines)
-    embedder = load(model, compute=compute, settings=embed, words=embedwords, errors=common.encoding_errors)
+    asked = embed if embed.similarity else replace(embed, quantize=None)  # rounded with the first lines
+    embedder = load(model, compute=compute, settings=asked, words=embedwords, errors=common.encoding_errors)
     size = 1 if lines.line_buffered else WINDOW
     if embed.similarity and not embed.text_column:
         blocks = streams.all_blocks(names, common.encoding_errors)  # a line has both texts
     else:
         blocks = text_lines.blocks(names, common.encoding_errors, embed.text_column, embed.delimiter)
+    windows = _windows(embedder, blocks, size, embed.quantize is not None)
     how: dict[str, Any] = {"force": lines.force, "line_buffered": lines.line_buffered, "append": append}
     if embed.similarity:
-        with streams.LineWriter(lines.output, **how) as out:
-            for numbers in cosines(embedder, blocks, -(-size // 2)):
-                out.write_lines(["" if number is None else f"{number:.6f}" for number in numbers])
-                progress.done(len(numbers))
+        _write_cosines(embedder, blocks, -(-size // 2), lines.output, how)
     elif embed.unit == "sentence":
         from nlptools.vectors.files.array_writer import ArrayWriter
 
         with ArrayWriter(lines.output, embed.to, embedder.dimensions, embed.dtype, keep_lines=False, **how) as array:
-            for texts, ready in prepared(embedder, blocks, size):
+            for texts, ready in windows:
                 array.write(embedder.embed(texts, ready), texts)
                 progress.done(len(texts))
     else:
         with _unit_writer(embed, lines, embedder.dimensions) as units:
-            for texts, ready in prepared(embedder, blocks, size):
+            for texts, ready in windows:
                 units.write(embedder.embed_units(texts, ready), texts)
                 progress.done(len(texts))
     embedder.finish()
+
+
+def _write_cosines(embedder: Embeds, blocks: Iterable[LineBlock], size: int, output: str, how: dict[str, Any]) -> None:
+    """The cosine of the texts of each line, `size` lines at a time."""
+    from nlptools.files import progress, streams
+    from nlptools.inference.embedding.lines import cosines
+
+    with streams.LineWriter(output, **how) as out:
+        for numbers in cosines(embedder, blocks, size):
+            out.write_lines(["" if number is None else f"{number:.6f}" for number in numbers])
+            progress.done(len(numbers))
+
+
+def _windows(
+    embedder: Embeds, blocks: Iterable[LineBlock], size: int, quantized: bool
+) -> Iterator[tuple[list[str], Any]]:
+    """As `lines.prepared`; before the first lines, the model is rounded if it is to be, and compared on them."""
+    from nlptools.inference.embedding.lines import prepared
+
+    if not quantized:
+        return prepared(embedder, blocks, size)
+    from nlptools.inference.quantization import compared
+
+    return compared(embedder, prepared(embedder, blocks, size))
 
 
 def _unit_writer(embed: Embed, lines: LineOutput, dimensions: int) -> Hdf5Writer | UnitWriter:

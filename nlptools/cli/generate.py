@@ -94,6 +94,10 @@ def command(
         folder_settings.note(translator.bundle, generate)
         _refuse(generate)
         translate.check_stream(files.stream)
+        if generate.quantize is not None:
+            from nlptools.inference.quantization import quantize
+
+            quantize(translator)
         _translate_all(translator, blocks, generate, translate, files, lines, compute.seed, out)
 
 
@@ -195,9 +199,8 @@ def _refuse(generate: Generate) -> None:
 
     if generate.constrains_text:
         raise UsageError("--match, --force-words and --ban-words need a language model")
-    for flag, value in (("--contrastive", generate.contrastive), ("--quantize", generate.quantize)):
-        if value is not None:
-            raise UsageError(f"{flag} needs a language model")
+    if generate.contrastive is not None:
+        raise UsageError("--contrastive needs a language model")
 
 
 def _items(block: LineBlock, json_input: bool, key: str, check: Callable[[str], None] | None) -> Iterator[JsonObject]:

@@ -123,6 +123,19 @@ def delimiter_option() -> str | None:
     )
 
 
+def quantize_option(
+    more: str = "", was: Mapping[str, str] = MappingProxyType({}), excludes: Conditions = ()
+) -> str | None:
+    """The option --quantize; `more` follows its help."""
+    return option(
+        None,
+        f"Round weights and activations to 8 bits in matrix products: faster on a CPU, less exact.{more}",
+        choices=("int8",),
+        was=was,
+        excludes=excludes,
+    )
+
+
 LARGEST_SEED = 2**63 - 1
 LARGEST_FLOAT = 1e12
 

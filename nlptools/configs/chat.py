@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nlptools.configs import option, redefined
+from nlptools.configs import option, quantize_option, redefined
 from nlptools.configs.generation import Generate, PromptFiles
 
 # chat templates that are known by name, see `text.chat_templates`
 FORMATS = ("chatml", "gemma", "llama-3", "phi-3", "zephyr")
-ROUNDED = (
-    "Round weights and activations to 8 bits in matrix products: faster on a CPU, less exact. score --quantize int8 measures"
-    " the perplexity of a text."
-)
 
 
 @dataclass(frozen=True)
@@ -40,7 +36,7 @@ class Chat:
         " is full. Default: drop the oldest questions and answers, and count them.",
     )
     stop: tuple[str, ...] = redefined(Generate, "stop", (), "End an answer before any of these texts.")
-    quantize: str | None = redefined(Generate, "quantize", None, ROUNDED)
+    quantize: str | None = quantize_option()
 
     def generation(self, stop: tuple[str, ...]) -> Generate:
         """The options of an answer, which also ends at the texts `stop`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from nlptools.configs import delimiter_option, option, text_columns
+from nlptools.configs import delimiter_option, option, quantize_option, text_columns
 from nlptools.configs.combinations import check_combinations
 from nlptools.configs.layers import layers
 from nlptools.configs.vectors import STREAMED
@@ -93,6 +93,7 @@ class Embed:
     text_column: tuple[str, ...] = text_columns("the texts")
     delimiter: str | None = delimiter_option()
     batch_tokens: int = option(4096, "Tokens per batch.", low=1, metavar="N")
+    quantize: str | None = quantize_option(" The cosines of the first vectors with those before go to standard error.")
 
     def for_output(self, path: str) -> Embed:
         """These settings with the format of an output file by its suffix, if --to does not name it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
-from nlptools.configs import Training, option, redefined
+from nlptools.configs import Training, option, quantize_option, redefined
 from nlptools.configs.combinations import check_combinations
 from nlptools.configs.layers import layers
 from nlptools.configs.tasks.answer import AnswerOptions
@@ -222,6 +222,7 @@ class Predict:
         0, "Maximum number of tokens of an example, special tokens included; 0: as in training.", low=0
     )
     batch_tokens: int = option(4096, "Tokens per batch, padding included.", low=1, metavar="N")
+    quantize: str | None = quantize_option()
 
     @property
     def objects(self) -> bool:

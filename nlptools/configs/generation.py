@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nlptools.configs import option
+from nlptools.configs import option, quantize_option
 from nlptools.configs.combinations import check_combinations
 from nlptools.errors import UsageError
 
@@ -130,11 +130,9 @@ class Generate:
         excludes=("beam",),
     )
     echo: bool = option(False, "Write the prompt before its continuation, or the source and a tab before its outputs.")
-    quantize: str | None = option(
-        None,
-        "Round weights and activations to 8 bits in matrix products: faster on a CPU, less exact. The perplexity of the first"
-        " prompts before and after goes to standard error; score --quantize int8 measures the perplexity of a text.",
-        choices=("int8",),
+    quantize: str | None = quantize_option(
+        " The perplexity of the first prompts before and after goes to standard error; score --quantize int8 measures the"
+        " perplexity of a text.",
         was={"--weights": "--quantize"},
     )
     batch_size: int | None = option(

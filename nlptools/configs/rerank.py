@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nlptools.configs import option
+from nlptools.configs import option, quantize_option
 
 
 @dataclass(frozen=True)
@@ -27,3 +27,4 @@ class Rerank:
         0, "Maximum number of tokens of a pair, special tokens included; 0: as in training.", low=0, metavar="N"
     )
     batch_tokens: int = option(4096, "Tokens per batch, padding included.", low=1, metavar="N")
+    quantize: str | None = quantize_option()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from nlptools.configs import option
+from nlptools.configs import option, quantize_option
 from nlptools.configs.combinations import check_combinations
 from nlptools.errors import UsageError
 
@@ -245,12 +245,9 @@ class Score:
         excludes=("per word",),
     )
     batch_tokens: int = option(4096, "Tokens per batch, padding included.", low=1, metavar="N")
-    quantize: str | None = option(
-        None,
-        "Round weights and activations to 8 bits in matrix products, as generate --quantize int8 does.",
-        choices=("int8",),
+    quantize: str | None = quantize_option(
         was={"--weights int8": "--quantize int8"},
-        excludes=("mixed", "mix_weights", "tune", "save", "masked", "dynamic"),
+        excludes=("mixed", "mix_weights", "tune", "save", "dynamic"),
     )
     memory_length: int | None = option(
         None,

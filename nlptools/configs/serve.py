@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nlptools.configs import option, redefined
-from nlptools.configs.chat import ROUNDED
-from nlptools.configs.generation import Generate
+from nlptools.configs import option, quantize_option
 from nlptools.configs.units import duration, size
 
 
@@ -31,7 +29,7 @@ class Serve:
         "Chat template: a model directory, or a known format such as chatml. Default: the template of the model.",
         metavar="NAME",
     )
-    quantize: str | None = redefined(Generate, "quantize", None, ROUNDED)
+    quantize: str | None = quantize_option()
     batch_size: int = option(32, "Prompts or texts computed together.", low=1, metavar="N")
     most_waiting: int = option(
         256, "Maximum number of waiting prompts or texts; further requests get status 503.", low=1, metavar="N"

@@ -103,6 +103,8 @@ class BidirectionalScorer:
 
     total_columns = BOTH_DIRECTIONS
 
+    roundings = ()  # nothing that `quantization.quantize` rounds
+
     @property
     def mixed(self) -> Mixed | None:
         """See `uses.Scores`."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
+from torch import nn
 
 from nlptools import bundle
 from nlptools.compute.backend import Backend
@@ -39,6 +40,7 @@ from nlptools.inference.token_details import TokenDetails
 from nlptools.inference.words import WordScore, WordScorer
 from nlptools.json_types import JsonObject
 from nlptools.layers.output import Measure
+from nlptools.layers.quantized import Rounding
 from nlptools.models import contract
 from nlptools.text.unknown import UnknownTokens
 
@@ -67,6 +69,13 @@ class TextLanguageModel:
     def opened(cls, asked: Asked[object], model: Opened) -> TextLanguageModel:
         """See `uses`."""
         return cls(model.bundle, Backend.detect(asked.compute))
+
+    @property
+    def roundings(self) -> list[Rounding]:
+        """See `quantization.Quantizable`."""
+        return [
+            Rounding(cast(nn.Module, self.model), cast(nn.Module, self.model), self.model.output, self.model.streams)
+        ]
 
     # -- scoring --------------------------------------------------------------------------------------------------
 

@@ -245,10 +245,10 @@ def load(
     if isinstance(settings, Score):
         asked = _for_scoring(found, asked, settings)
     served = found.put_to(use or found.default, asked)
-    if isinstance(settings, Generate | Score) and settings.quantize is not None:
-        from nlptools.inference.quantization import quantize
+    if settings is not None and settings.quantize is not None:
+        from nlptools.inference.quantization import Quantizable, quantize
 
-        quantize(served)
+        quantize(cast(Quantizable, served))  # as all classes in the table are
     return served
 
 

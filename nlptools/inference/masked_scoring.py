@@ -31,6 +31,7 @@ from nlptools.inference.perplexity import perplexities
 from nlptools.inference.token_details import TokenDetails
 from nlptools.inference.words import COLUMNS, LOG_PROBABILITY, Details, Wanted, WordScore, WordScorer
 from nlptools.json_types import JsonObject
+from nlptools.layers.quantized import Rounding
 from nlptools.layers.query_positions import QueryPositions
 from nlptools.models.encoders.bert import BertWithHeads
 from nlptools.text.unknown import UnknownTokens
@@ -48,6 +49,11 @@ class MaskedScorer:
     """
 
     total_columns = TOTAL
+
+    @property
+    def roundings(self) -> list[Rounding]:
+        """See `quantization.Quantizable`."""
+        return [Rounding(self.model, self.model.encoder, self.model.output)]
 
     @property
     def mixed(self) -> Mixed | None:

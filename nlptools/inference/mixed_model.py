@@ -21,6 +21,7 @@ from nlptools.inference.mixture_parts import AnyBundle, Mixed, Parts, ngrams_of,
 from nlptools.inference.opening import Asked, Opened
 from nlptools.json_types import JsonObject
 from nlptools.layers.output import Measure, OutputHead
+from nlptools.layers.quantized import Rounding
 from nlptools.models import contract
 from nlptools.models.language.mixture import LARGEST, Mixture, MixtureHead
 from nlptools.models.language.ngram import NGrams
@@ -42,6 +43,11 @@ class MixedLanguageModel(TextLanguageModel):
         if all(map(ngrams_of, parts.bundles)):
             compute = replace(compute, device="cpu", precision="fp32")
         return cls(parts, Backend.detect(compute))
+
+    @property
+    def roundings(self) -> list[Rounding]:
+        """See `quantization.Quantizable`; nothing is rounded."""
+        return []
 
     @property
     def mixed(self) -> Mixed:

@@ -46,6 +46,8 @@ class NGramScorer:
 
     total_columns = TOTAL
 
+    roundings = ()  # nothing that `quantization.quantize` rounds
+
     @property
     def mixed(self) -> Mixed | None:
         """See `uses.Scores`."""

@@ -22,6 +22,7 @@ from nlptools.files.line_ranges import lines_from
 from nlptools.files.line_records import escape, unescape
 from nlptools.files.prefetch import one_ahead
 from nlptools.inference.opening import Asked, Opened
+from nlptools.layers.quantized import Rounding
 from nlptools.models.contract import EncoderDecoder
 from nlptools.models.tasks.heads import EncoderWithHeads
 from nlptools.models.tasks.task_model import TaskModel
@@ -60,6 +61,11 @@ class TaskMember:
             which = tasks.seen_layers(loaded)
         model = cast(EncoderWithHeads, backend.for_inference(loaded.model))
         return cls(loaded.path, task, encoding, which, backend, model)
+
+    @property
+    def rounding(self) -> Rounding:
+        """What `quantization.quantize` rounds."""
+        return Rounding(self.model, self.model.rounded_part)
 
     def predict(
         self, examples: list[Any], features: Features, batch_tokens: int, look: Callable[[float], None]
@@ -120,6 +126,11 @@ class Predictor:
         memory.expect_new_shapes()
         bundles = [each.bundle for each in others]
         return cls(model.bundle, Backend.detect(asked.compute), asked.settings, asked.files, others=bundles)
+
+    @property
+    def roundings(self) -> list[Rounding]:
+        """See `quantization.Quantizable`."""
+        return [each.rounding for each in self.members]
 
     def predictions(self, examples: Iterable[Any]) -> Iterator[tuple[list[Any], list[Any]]]:
         """(examples, their predictions), `window` examples at a time, in order; see `Task.decode`.
@@ -197,6 +208,11 @@ class PairPredictor:
         from nlptools.inference.translation import Translator  # the other tasks need no decoding
 
         self.translator = Translator(bundles, backend)
+
+    @property
+    def roundings(self) -> list[Rounding]:
+        """See `quantization.Quantizable`."""
+        return self.translator.roundings
 
     @classmethod
     def opened(cls, asked: Asked[Predict], *models: Opened[EncoderDecoder]) -> PairPredictor:

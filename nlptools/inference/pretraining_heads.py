@@ -28,6 +28,7 @@ from nlptools.files.line_records import escape, unescape
 from nlptools.files.streams import LineBlock
 from nlptools.inference.line_score import token_name
 from nlptools.inference.opening import Asked, Opened
+from nlptools.layers.quantized import Rounding
 from nlptools.models.encoders.bert import BertWithHeads
 from nlptools.tasks import outputs
 from nlptools.tasks import task as tasks
@@ -76,6 +77,11 @@ class PretrainingPredictor(ABC):
             raise UsageError("predict --ask reads lines of text; options of other layouts do not apply")
         memory.expect_new_shapes()
         return _HEADS[settings.ask or "next"](model.bundle, Backend.detect(asked.compute), settings)
+
+    @property
+    def roundings(self) -> list[Rounding]:
+        """See `quantization.Quantizable`."""
+        return [Rounding(self.model, self.model.encoder)]
 
     def count(self, paths: Sequence[str], errors: str = "strict") -> int:
         """The number of lines of files."""

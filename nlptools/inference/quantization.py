@@ -1,8 +1,11 @@
-"""Quantize a language model to 8 bits, and compare its perplexity before and after."""
+"""Quantize a model to 8 bits, and compare its perplexity or its vectors before and after."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol, TypeVar
+
+import numpy as np
 
 from nlptools import messages
 from nlptools.compute.kernels import int8
@@ -10,25 +13,66 @@ from nlptools.configs.scoring import Score
 from nlptools.errors import Unavailable, UsageError
 from nlptools.inference.language_model import TextLanguageModel
 from nlptools.inference.perplexity import perplexity
+from nlptools.inference.uses import Embeds
 from nlptools.layers import quantized
+from nlptools.layers.quantized import Rounding
+from nlptools.vectors.rows import scaled
 
-_MEASURED = 1000  # characters of the prompts for both perplexities: a fraction of a second
+T = TypeVar("T")
+_MEASURED = 1000  # characters of the texts that are measured twice: a fraction of a second
 
 
-def quantize(loaded: object) -> None:
-    """Round the weights of a loaded language model to 8 bits, see `layers.quantized`.
+class Quantizable(Protocol):
+    """What a model that `loading.load` returns has."""
+
+    @property
+    def roundings(self) -> Sequence[Rounding]:
+        """The parts that `quantize` rounds, of each of its models; empty: it has no layers to round."""
+
+
+def quantize(loaded: Quantizable) -> None:
+    """Round the weights of a loaded model to 8 bits, see `layers.quantized`.
 
     Raises:
-        UsageError: it is no language model, or one without layers to round: n-grams, a mixture.
+        UsageError: it has no layers to round: n-grams, a mixture, word vectors, recurrent layers alone.
         Unavailable: it is not on a CPU, or there are no such products for this processor.
     """
-    if type(loaded) is not TextLanguageModel or not quantized.quantizable(loaded.model):
-        raise UsageError("--quantize int8 needs a neural language model, and no mixture")
-    if loaded.backend.device.type != "cpu":
-        raise Unavailable(f"--quantize int8 needs a CPU, not {loaded.backend.device}", hint="use --device cpu")
+    roundings = loaded.roundings
+    if not roundings or not all(each.possible for each in roundings):
+        raise UsageError("--quantize int8 needs a neural model with linear layers, and no mixture")
+    devices = {weight.device for each in roundings for weight in each.model.parameters()}
+    for device in devices:
+        if device.type != "cpu":
+            raise Unavailable(f"--quantize int8 needs a CPU, not {device}", hint="use --device cpu")
     if not int8.available():
         raise Unavailable("PyTorch has no products in 8 bits for this processor", hint="leave --quantize out")
-    quantized.quantize(loaded.model)
+    for each in roundings:
+        quantized.quantize(each)
+
+
+def compared(loaded: Embeds, windows: Iterable[tuple[list[str], T]]) -> Iterator[tuple[list[str], T]]:
+    """Windows of lines; the model is quantized before the first one, and compared on its lines."""
+    done = False
+    for lines, ready in windows:
+        if not done:
+            quantize_and_compare(loaded, lines)
+        done = True
+        yield lines, ready
+
+
+def quantize_and_compare(loaded: Embeds, lines: Sequence[str]) -> None:
+    """As `quantize`; notes the cosines of the vectors of the first lines before and after."""
+    texts = _beginning(lines)
+    before = loaded.embed(texts) if texts else None
+    quantize(loaded)
+    if before is None:
+        messages.note("int8 weights: no text to compare vectors of")
+        return
+    cosines = (scaled(before) * scaled(loaded.embed(texts))).sum(1)
+    messages.note(
+        f"int8 weights: cosine with the vector before {np.mean(cosines):.4f}, lowest {np.min(cosines):.4f}, of "
+        f"{messages.counted(len(texts), 'line')}"
+    )
 
 
 def quantize_and_measure(loaded: TextLanguageModel, prompts: Sequence[str]) -> None:

@@ -25,6 +25,7 @@ from nlptools.formats.ranked_lines import RankedLine
 from nlptools.inference.embedding.text_embedder import TextEmbedder, of_encoder
 from nlptools.inference.opening import Asked, Opened
 from nlptools.inference.prediction import TaskMember
+from nlptools.layers.quantized import Rounding
 from nlptools.models.encoders.bert import BertWithHeads
 from nlptools.models.tasks.heads import TaskHeads
 from nlptools.vectors.rows import scaled
@@ -35,6 +36,10 @@ _TASKS = ("rank", "regress")
 
 class ScoresPairs(Protocol):
     """A model that says how well texts answer queries."""
+
+    @property
+    def roundings(self) -> Sequence[Rounding]:
+        """See `quantization.Quantizable`."""
 
     def scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """The score of each (query, text), higher is better."""
@@ -64,6 +69,11 @@ class CrossEncoder:
             )
         return cls(member, settings)
 
+    @property
+    def roundings(self) -> list[Rounding]:
+        """See `quantization.Quantizable`."""
+        return [self.member.rounding]
+
     def scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """See `ScoresPairs`."""
         examples = [TextExample(pair, None, Place("-", 0)) for pair in pairs]
@@ -92,6 +102,11 @@ class CosineRanker:
         settings = asked.settings or Rerank()
         embed = Embed(max_length=settings.max_length, batch_tokens=settings.batch_tokens)
         return cls(of_encoder(Asked(asked.path, embed, asked.compute), opened))
+
+    @property
+    def roundings(self) -> list[Rounding]:
+        """See `quantization.Quantizable`."""
+        return self.embedder.roundings
 
     def scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """See `ScoresPairs`. A text that occurs several times is embedded once."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
+
+from torch import nn
 
 from nlptools import bundle, messages
 from nlptools.compute.backend import Backend
@@ -21,6 +23,7 @@ from nlptools.inference.generation.continuation import Continuation
 from nlptools.inference.generation.stop_texts import stop_at
 from nlptools.inference.line_score import LineScore, token_name
 from nlptools.inference.opening import Asked, Opened
+from nlptools.layers.quantized import Rounding
 from nlptools.models.contract import EncoderDecoder
 from nlptools.models.translation.ensemble import Ensemble
 from nlptools.text import pair_format
@@ -63,7 +66,7 @@ class Translator:
             if _tokens(other) != _tokens(first):
                 raise BundleError(f"{display(str(other.path))}: other tokens than {display(str(first.path))}")
         self.backend = backend = backend.for_model(*(b.model for b in loaded))
-        models = [backend.for_inference(b.model) for b in loaded]
+        self._models = models = [backend.for_inference(b.model) for b in loaded]
         self.model: EncoderDecoder = models[0] if len(models) == 1 else Ensemble(models)
         self.bundle = first
         self.source_tokenizer, self.target_tokenizer = first.tokenizer, first.target_tokenizer or first.tokenizer
@@ -79,6 +82,11 @@ class Translator:
     def opened(cls, asked: Asked[object], *models: Opened[EncoderDecoder]) -> Translator:
         """See `uses`; several models are an ensemble."""
         return cls([each.bundle for each in models], Backend.detect(asked.compute))
+
+    @property
+    def roundings(self) -> list[Rounding]:
+        """See `quantization.Quantizable`."""
+        return [Rounding(cast(nn.Module, model), cast(nn.Module, model), model.output) for model in self._models]
 
     # -- translating --------------------------------------------------------------------------------------------------
 

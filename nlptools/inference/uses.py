@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from nlptools.inference.reranking import ScoresPairs
     from nlptools.inference.translation import Translator
     from nlptools.inference.words import WordScore
+    from nlptools.layers.quantized import Rounding
     from nlptools.text.unknown import UnknownTokens
     from nlptools.vectors.table import Vectors
 
@@ -53,6 +54,10 @@ class Scores(Protocol):
     @property
     def mixed(self) -> Mixed | None: ...
 
+    @property
+    def roundings(self) -> Sequence[Rounding]:
+        """See `quantization.Quantizable`."""
+
     def totals(self, lines: Sequence[str], settings: Score) -> Sequence[Total]:
         """(log-probability in nats, number of tokens) of each line, and what else `Total` has."""
 
@@ -72,6 +77,10 @@ class Embeds(Protocol):
     @property
     def dimensions(self) -> int:
         """D, the width of the resulting vectors."""
+
+    @property
+    def roundings(self) -> Sequence[Rounding]:
+        """See `quantization.Quantizable`."""
 
     def prepare(self, lines: Sequence[str]) -> Any:
         """Preprocessing of the lines that may run in another thread, such as tokenization; None if there is none."""
@@ -99,6 +108,10 @@ class Predicts(Protocol):
 
     window: int
     layout: str
+
+    @property
+    def roundings(self) -> Sequence[Rounding]:
+        """See `quantization.Quantizable`."""
 
     def count(self, paths: Sequence[str], errors: str = "strict") -> int:
         """The number of examples of files, which are read for it."""

@@ -96,4 +96,6 @@ class Linear(Direct, Packable, nn.Linear):
 
     def part(self, x: Tensor, rows: slice) -> Tensor:
         """x (..., E) -> the numbers of the map, of all D, that `rows` chooses."""
+        if self.int8 is not None:
+            return self.int8.product(x, self.bias)[..., rows]
         return F.linear(x, self.weight[rows], None if self.bias is None else self.bias[rows])

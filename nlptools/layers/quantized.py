@@ -7,7 +7,7 @@ the state has their type.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -15,33 +15,51 @@ from torch import nn
 from nlptools.compute.kernels.int8 import Int8Weight
 from nlptools.compute.kernels.linear import PackedWeight
 from nlptools.layers.linear import Linear
-from nlptools.layers.output import Projection
+from nlptools.layers.output import OutputHead, Projection
 
 
-def quantizable(model: Any) -> bool:
-    """Whether `quantize` finds a matrix in the model."""
-    return isinstance(model.output, Projection) or any(isinstance(module, Linear) for module in model.modules())
+class Rounding(NamedTuple):
+    """What is rounded in a model.
+
+    Attributes:
+        model: computes in float32 afterwards.
+        part: the part of it whose linear layers are rounded. The heads of tasks are small, and stay as they are.
+        head: its output head, if it predicts tokens.
+        streams: whether it carries a state.
+    """
+
+    model: nn.Module
+    part: nn.Module
+    head: OutputHead | None = None
+    streams: bool = False
+
+    @property
+    def possible(self) -> bool:
+        """Whether there is a matrix to round."""
+        return isinstance(self.head, Projection) or any(isinstance(module, Linear) for module in self.part.modules())
 
 
 @torch.no_grad()
-def quantize(model: Any) -> None:
+def quantize(rounding: Rounding) -> None:
     """Let a model for inference on a CPU multiply with matrices in 8 bits.
 
     The weights of linear layers are dropped; embeddings keep theirs, also where the output head has the same matrix.
     """
-    for module in model.modules():
-        if isinstance(module, Linear):
-            module.int8 = Int8Weight.of(module.weight)
-            module._packed = PackedWeight()
-            module.weight = nn.Parameter(module.weight.new_empty(0), requires_grad=False)
-        if isinstance(module, nn.Embedding) and not model.streams:
+    rounded = [module for module in rounding.part.modules() if isinstance(module, Linear)]
+    for layer in rounded:
+        layer.int8 = Int8Weight.of(layer.weight)
+        layer._packed = PackedWeight()
+        layer.weight = nn.Parameter(layer.weight.new_empty(0), requires_grad=False)
+    for module in rounding.model.modules():
+        if isinstance(module, nn.Embedding) and not rounding.streams:
             module.register_forward_hook(lambda module, ids, rows: rows.float())
         else:
             for tensor in (*module.parameters(recurse=False), *module.buffers(recurse=False)):
                 if tensor.is_floating_point():
                     tensor.data = tensor.data.float()
-    head = model.output
+    head = rounding.head
     if isinstance(head, Projection):
-        # an untied matrix is one of the layers
-        head.int8 = head.matrix.int8 if isinstance(head.matrix, Linear) else Int8Weight.of(head.matrix.weight)
+        # an untied matrix may be one of the layers
+        matrix = head.matrix
+        head.int8 = matrix.int8 if isinstance(matrix, Linear) and matrix.int8 else Int8Weight.of(matrix.weight)
         head._packed = PackedWeight()

@@ -14,7 +14,6 @@ from nlptools.configs import Compute
 from nlptools.configs.embed import Embed
 from nlptools.configs.generation import Generate
 from nlptools.configs.serve import Serve
-from nlptools.errors import UsageError
 from nlptools.inference import loading, uses
 from nlptools.inference.embedding.line_readers import DecoderReader
 from nlptools.inference.embedding.text_embedder import TextEmbedder
@@ -65,9 +64,10 @@ class Service:
         if found.default is not uses.EMBED:
             found.check(uses.CONTINUE)
         else:
+            vectors = found.put_to(uses.EMBED, Asked(path, Embed(), compute))
             if settings.quantize is not None:
-                raise UsageError("--quantize int8 needs a neural language model, and no mixture")
-            return cls(name, None, found.put_to(uses.EMBED, Asked(path, Embed(), compute)))
+                quantize(vectors)
+            return cls(name, None, vectors)
         model = found.put_to(uses.CONTINUE, found.asked(compute))
         if settings.quantize is not None:
             quantize(model)

@@ -42,6 +42,25 @@ def test_the_loss_is_a_note_and_the_text_that_of_the_library(call: Run, words: P
     assert empty.code == 0 and "the prompts are empty" in empty.err
 
 
+def test_vectors_are_compared_and_what_has_no_layers_is_refused(call: Run, bert: Path, tmp_path: Path) -> None:
+    text = "the cat sat\n\non a mat\n"
+    plain, rounded = (call("embed", bert, "--to", "tsv", *more, stdin=text) for more in ((), ("--quantize", "int8")))
+    assert plain.code == rounded.code == 0 and plain.out != rounded.out
+    note = re.fullmatch(
+        r"int8 weights: cosine with the vector before ([\d.]+), lowest ([\d.]+), of 2 lines", rounded.err.strip()
+    )
+    assert note and 0.9 < float(note[2]) <= float(note[1]) < 1.0001
+    pairs = call("embed", bert, "--similarity", "--quantize", "int8", stdin="the cat\ta mat\n")
+    assert (pairs.code, pairs.err) == (0, "") and -1 <= float(pairs.out) <= 1
+    nothing = call("embed", bert, "--to", "tsv", "--quantize", "int8", stdin="")
+    assert (nothing.code, nothing.out) == (0, b"")
+    (tmp_path / "words.txt").write_text("1 2\ncat 0 1\n")
+    refused = call("embed", tmp_path / "words.txt", "--to", "tsv", "--quantize", "int8", stdin=text)
+    assert refused.code == 2 and "--quantize int8 needs a neural model with linear layers" in refused.err
+    asked = call("predict", bert, "--ask", "next", "--quantize", "int8", stdin="the cat\ta mat\n")
+    assert asked.code == 0 and len(asked.lines) == 1
+
+
 def test_score_measures_a_text(call: Run, words: Path) -> None:
     text = "w1 w2 w3 w4 w5\nw6 w7\n"
     totals = []
@@ -88,7 +107,7 @@ def test_models_without_such_weights_are_refused(call: Run, tmp_path: Path) -> N
     )
     for command in (("generate", *GREEDY), ("score",)):
         done = call(command[0], tmp_path / "counts", *command[1:], "--quantize", "int8", stdin="a b\n")
-        assert done.code == 2 and "needs a neural language model" in done.err
+        assert done.code == 2 and "needs a neural model with linear layers" in done.err
 
 
 def test_contrastive_search_needs_candidates_and_a_language_model(call: Run, words: Path) -> None:

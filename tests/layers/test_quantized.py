@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -14,18 +16,25 @@ from nlptools.configs.generation import Generate
 from nlptools.inference.generation.decoding import generate
 from nlptools.inference.scoring import document_scores
 from nlptools.layers.linear import Linear
-from nlptools.layers.quantized import quantizable, quantize
+from nlptools.layers.quantized import Rounding, quantize
 
 pytestmark = pytest.mark.skipif(not int8.available(), reason="no products in 8 bits for this processor")
 ARCHITECTURES = ["transformer", "modern", "transformer-xl", "lstm", "convolution", "feedforward"]
+
+
+def of(model: Any) -> Rounding:
+    return Rounding(model, model, model.output, model.streams)
+
+
 ROWS = [np.random.default_rng(n).integers(2, 50, n + 3).tolist() for n in range(6)]
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_log_probabilities_are_close(arch: str) -> None:
     plain, rounded = BACKEND.for_inference(tiny(arch)), BACKEND.for_inference(tiny(arch))
-    assert quantizable(rounded)
-    quantize(rounded)
+    rounding = of(rounded)
+    assert rounding.possible
+    quantize(rounding)
     assert all(module.weight.numel() == 0 for module in rounded.modules() if isinstance(module, Linear))
     with torch.inference_mode():
         before, after = (document_scores(model, ROWS, BACKEND, start=1) for model in (plain, rounded))
@@ -39,7 +48,7 @@ def test_log_probabilities_are_close(arch: str) -> None:
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_greedy_search_does_not_depend_on_the_batch(arch: str) -> None:
     model = BACKEND.for_inference(tiny(arch))
-    quantize(model)
+    quantize(of(model))
     settings = Generate(temperature=0, max_new_tokens=8)
     together = generate(model, ROWS, settings, BACKEND, eos=1)
     for row, (found,) in zip(ROWS, together, strict=True):
@@ -50,7 +59,7 @@ def test_greedy_search_does_not_depend_on_the_batch(arch: str) -> None:
 def test_an_untied_head_is_one_of_the_layers() -> None:
     model = BACKEND.for_inference(tiny("modern", tie_word_embeddings=False))
     plain = BACKEND.for_inference(tiny("modern", tie_word_embeddings=False))
-    quantize(model)
+    quantize(of(model))
     assert model.output.int8 is model.output_matrix.int8
     with torch.inference_mode():
         ids = torch.tensor([ROWS[3]])
@@ -62,7 +71,7 @@ def test_an_untied_head_is_one_of_the_layers() -> None:
 def test_all_but_the_embeddings_is_computed_in_float32(arch: str) -> None:
     wide, narrow = BACKEND.for_inference(tiny(arch)), BACKEND.for_inference(tiny(arch)).bfloat16()
     for model in (wide, narrow):
-        quantize(model)
+        quantize(of(model))
     types = {module.weight.dtype for module in narrow.modules() if isinstance(module, nn.Embedding)}
     assert types == {torch.float32 if narrow.streams else torch.bfloat16}
     ids = torch.tensor([ROWS[3]])

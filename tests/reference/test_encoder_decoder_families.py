@@ -19,11 +19,14 @@ from safetensors.torch import load_file
 
 from nlptools import bundle
 from nlptools.compute.backend import Backend
+from nlptools.compute.kernels import int8
+from nlptools.configs import Compute
 from nlptools.configs.embed import Embed
 from nlptools.configs.generation import Generate
 from nlptools.configs.seq2seq import PairTraining, TrainSeq2Seq, Translate
 from nlptools.errors import BundleError, UsageError
-from nlptools.inference import loading
+from nlptools.inference import loading, uses
+from nlptools.inference.quantization import quantize
 from nlptools.inference.translation import Translator
 from nlptools.models.huggingface import directories
 from nlptools.text import pair_format, tokenizer_pairs
@@ -330,3 +333,19 @@ def test_what_is_refused_is_named(config: dict[str, Any], said: str) -> None:
     with pytest.raises(BundleError) as raised:
         directories.config_from_hf({"vocab_size": 50, "eos_token_id": 2, "pad_token_id": pad, **sizes, **config})
     assert said in str(raised.value) and "\n" not in str(raised.value)
+
+
+@pytest.mark.skipif(not int8.available(), reason="no products in 8 bits for this processor")
+@torch.inference_mode()
+def test_eight_bits_change_logits_little(folder: Folder) -> None:
+    plain, rounded = (
+        loading.load(folder.path, use=uses.TRANSLATE, compute=Compute(device="cpu", precision="fp32")) for _ in range(2)
+    )
+    quantize(rounded)
+    source = torch.randint(5, 60, (1, 20))
+    found = []
+    for model in (plain.model, rounded.model):
+        hidden, _ = model(torch.tensor([[model.start_token, 7, 9]]), model.encode(source))
+        found.append(model.output.logits(hidden)[..., 3:60])
+    difference = (found[1] - found[0]).abs().mean()
+    assert 0 < float(difference) < 0.25 * float(found[0].std())

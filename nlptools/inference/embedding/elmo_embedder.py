@@ -48,6 +48,8 @@ class SentenceBatch(NamedTuple):
 class ElmoEmbedder:
     """See the module's docstring. Implements `uses.Embeds`."""
 
+    roundings = ()  # nothing that `quantization.quantize` rounds
+
     def __init__(self, loaded: bundle.Bundle[Elmo], backend: Backend, settings: Embed | None = None) -> None:
         """Raises UsageError for settings of other models."""
         self.settings = settings = settings or Embed()

@@ -29,6 +29,8 @@ _LINES = 256  # that are summed at a time: their vectors stay in the cache
 class StaticEmbedder:
     """See the module's docstring. Implements `uses.Embeds`."""
 
+    roundings = ()  # nothing that `quantization.quantize` rounds
+
     def __init__(self, vectors: StaticVectors, settings: Embed | None = None, threads: int = 1) -> None:
         """Raises UsageError for settings that static vectors do not support."""
         self.settings = settings = settings or Embed()

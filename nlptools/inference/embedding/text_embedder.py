@@ -40,6 +40,7 @@ from nlptools.inference.embedding.units import Units
 from nlptools.inference.opening import Asked, Opened
 from nlptools.layers import packed
 from nlptools.layers.linear import ACTIVATIONS
+from nlptools.layers.quantized import Rounding
 from nlptools.text.unknown import UnknownTokens
 
 if TYPE_CHECKING:
@@ -84,6 +85,11 @@ class TextEmbedder:
         self.dimensions = self._dimensions()
         self._cut = 0
         self._unknown = UnknownTokens(loaded.tokenizer, "the text")
+
+    @property
+    def roundings(self) -> list[Rounding]:
+        """See `quantization.Quantizable`."""
+        return [Rounding(self.model, self.model)]
 
     # -- lines --------------------------------------------------------------------------------------------------
 

@@ -133,6 +133,8 @@ def count(path: str, tokenizer: Tokenizer, errors: str = "strict") -> WordCounts
 class WordEmbedder:
     """See the module's docstring. Implements `uses.Embeds`."""
 
+    roundings = ()  # nothing that `quantization.quantize` rounds
+
     def __init__(self, vectors: Vectors, tokenizer: Tokenizer | None = None, settings: Embed | None = None) -> None:
         """Uses plain means until `weigh_by_documents` or `smooth` is called. Raises UsageError, see `check`."""
         self.vectors = vectors

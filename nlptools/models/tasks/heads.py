@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -72,6 +72,11 @@ class TaskHeads(nn.Module, ABC):
         self.num_labels = num_labels
         self.concatenated = concatenated
         self.num_relations = num_relations
+
+    @property
+    def rounded_part(self) -> nn.Module:
+        """The part whose linear layers `layers.quantized` may round; without any where nothing is worth it."""
+        return nn.ModuleList()
 
     def add_heads(self, activation: str, dense: Mapping[str, str] = NO_LAYERS, bias: bool = True) -> None:
         """Create the heads of tasks. `dense` (by head), `bias`: of the `ROW_HEADS`, see `SequenceHead`."""
@@ -170,6 +175,11 @@ class EncoderWithHeads(TaskHeads):
     def max_context(self) -> int | None:
         """Most tokens of a row; None: no limit."""
         return self.encoder.max_context
+
+    @property
+    def rounded_part(self) -> nn.Module:
+        """See `TaskHeads`."""
+        return cast(nn.Module, self.encoder)
 
     def part_of(self, name: str) -> int:
         """The part of the model that a parameter belongs to: 0 the embeddings, 1 to L the layers, L + 1 the heads."""
