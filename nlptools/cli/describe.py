@@ -22,12 +22,20 @@ def command(model: str, describe: Describe, common: Common) -> None:
     MODEL is a directory, a file of word vectors, or a tokenizer or vocabulary. The output shows architecture, sizes,
     task, labels, tokenizer and training of a model; number, dimensions and first words of vectors; number, special and
     first tokens of a tokenizer. The command also checks the files of a directory against the SHA-256 sums in its
-    manifest; a damaged file ends it with status 78. With --status, the exit status of the command is the state of a
-    training run.
+    manifest; a damaged file ends it with status 78. --verify does only that, for the checkpoints too. With --status, the
+    exit status of the command is the state of a training run.
     """
     import json
 
     from nlptools.files import line_records, streams
+
+    if describe.verify:
+        from nlptools.files import artifacts, hub_cache
+
+        names = artifacts.verify_all(hub_cache.locate(model))
+        with streams.LineWriter() as out:
+            out.write_lines(f"{line_records.escape(name)}\tok" for name in names)
+        return
     from nlptools.inference.description import describe as describe_directory
 
     if describe.status:

@@ -18,3 +18,8 @@ class Describe:
         " 78 damaged.",
         excludes=("to json",),
     )
+    verify: bool = option(
+        False,
+        "Only check the files of MODEL and of its checkpoints against the sums in their manifests, and list them.",
+        excludes=("status", "to json"),
+    )

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from nlptools.errors import BundleError, display, reason
+from nlptools.errors import BundleError, display, reason, shown
 from nlptools.files import atomic
 from nlptools.json_types import JsonObject
 
@@ -196,9 +196,26 @@ def verify(directory: Path) -> dict[str, str]:
     return dict.fromkeys(files, "ok")
 
 
+def verify_all(directory: Path) -> list[str]:
+    """Check the files in the manifest of a directory, and those of the checkpoints in it; returns their names.
+
+    Raises:
+        BundleError: there is no manifest, or see `verify`.
+    """
+    if not (directory / MANIFEST).is_file():
+        message = f"{display(str(directory))}: no {MANIFEST}: there are no sums to compare its files with"
+        raise BundleError(message, hint="directories that nlptools writes have one")
+    places = [directory, *(path.parent for path in sorted(directory.glob(f"checkpoints/*/{MANIFEST}")))]
+    return [str((place / name).relative_to(directory)) for place in places for name in verify(place)]
+
+
 def manifest_files(directory: Path) -> JsonObject:
     """The names in the manifest of a directory, with the size and the sum of each. Raises BundleError."""
-    files = read_json(directory / MANIFEST).get("files")
+    manifest = read_json(directory / MANIFEST)
+    if manifest.get("format") != FORMAT:
+        found = shown(str(manifest.get("format")))
+        raise BundleError(f"{display(str(directory / MANIFEST))}: format {found}, expected {FORMAT}")
+    files = manifest.get("files")
     if not isinstance(files, dict):
         raise BundleError(f'{display(str(directory / MANIFEST))}: expected an object under "files"')
     return files

@@ -44,7 +44,7 @@ def test_names_in_json(call: Run, tmp_path: Path) -> None:
     path = words_bundle(tmp_path / "lm", num_hidden_layers=1)
     kept = {name: (path / name).read_text() for name in ("manifest.json", "config.json", "nlptools_tokenizer.json")}
     for name, changes in (
-        ("manifest.json", {"files": {EVIL: {"size": 1, "sha256": ""}}}),
+        ("manifest.json", {"format": 1, "files": {EVIL: {"size": 1, "sha256": ""}}}),
         ("config.json", {"model_type": EVIL}),
         ("config.json", {"activation_function": EVIL}),
         ("nlptools_tokenizer.json", {"kind": EVIL}),

@@ -320,7 +320,7 @@ def test_damaged_directory(tmp_path):
         with pytest.raises(BundleError):
             load(tmp_path / "v")
         (tmp_path / "v" / name).write_bytes(data)
-    (tmp_path / "v/manifest.json").write_text('{"files": {"../x": {"size": 1}}}')
+    (tmp_path / "v/manifest.json").write_text('{"format": 1, "files": {"../x": {"size": 1}}}')
     with pytest.raises(BundleError, match="not there"):
         load(tmp_path / "v")
     np.save(tmp_path / "o.npy", np.array([[None]]), allow_pickle=True)
