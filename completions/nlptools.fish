@@ -1304,6 +1304,7 @@ complete -c nlptools -n '__fish_seen_subcommand_from export' -s h -d 'Show the m
 complete -c nlptools -n '__fish_seen_subcommand_from export' -l help -d 'Show this message and exit.'
 complete -c nlptools -n '__fish_seen_subcommand_from describe' -l to -x -a 'text json' -d 'Output format.'
 complete -c nlptools -n '__fish_seen_subcommand_from describe' -l status -l no-status -d 'Show only the state of the training run in MODEL, also as exit status: 0 finished, 75 to be continued, 73 running, 78 damaged. Not with --to json.'
+complete -c nlptools -n '__fish_seen_subcommand_from describe' -l verify -l no-verify -d 'Only check the files of MODEL and of its checkpoints against the sums in their manifests, and list them. Not with --status, --to json.'
 complete -c nlptools -n '__fish_seen_subcommand_from describe' -s q -l quiet -l no-quiet -d 'Write only warnings and errors to standard error.'
 complete -c nlptools -n '__fish_seen_subcommand_from describe' -s v -l verbose -l no-verbose -d 'Write more details to standard error.'
 complete -c nlptools -n '__fish_seen_subcommand_from describe' -l progress -x -a 'auto always never' -d 'Draw a progress bar.'
