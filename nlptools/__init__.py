@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from nlptools.version import __version__
 
-TYPE_CHECKING = False  # that of `typing`, whose import would take longer than all of this file
+TYPE_CHECKING = False  # as in `typing`; importing it would take longer than all of this file
 
 if TYPE_CHECKING:
     from typing import Any

@@ -1,7 +1,7 @@
 """Rows of tokens for an encoder, `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, one after another in flat arrays.
 
 For a GPT-1 they are `start a extract` or `start a delimiter b extract` (Radford et al. 2018, "Improving language understanding by
-generative pre-training"), with tokens of their own. For a GPT-2 they are `<eos> a` or `<eos> a <eos> b`, for a LLaMA `<s> a` or
+generative pre-training"), with special tokens. For a GPT-2 they are `<eos> a` or `<eos> a <eos> b`, for a LLaMA `<s> a` or
 `<s> a </s> b`. Departure: these have no mark at the end, so that transformers, which takes the last token that is not padding,
 finds the same one.
 
@@ -36,7 +36,7 @@ class Marks:
         sep: the token between segments; None: no token.
         pad: the token for padding, and the only one of a row that would be empty.
         unk: the token for a word without pieces.
-        between: how many `sep` stand between two segments.
+        between: the number of `sep` between two segments.
         closes: whether `sep`, or `end`, also follows the last segment.
         end: the token at the end of a row; None: `sep`.
         causal: whether tokens see only those before them, so that the last one represents its row, the last piece its word,

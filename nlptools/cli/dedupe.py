@@ -28,7 +28,7 @@ def command(inputs: tuple[str, ...], dedupe: Dedupe, compute: Compute, lines: Li
     """Leave out lines that nearly repeat an earlier line.
 
     Lines are compared by their n-grams, or with --model or --vectors by their vectors. Of similar lines, the first one is
-    written. Lines are written as they are read.
+    written. Lines are written unchanged.
     """
     dedupe.check()
     from nlptools import messages

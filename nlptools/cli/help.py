@@ -97,7 +97,7 @@ def _page(name: str) -> Path | None:
 
 
 def common_options(context: click.Context) -> str:
-    """The options that every command has, as `help` has them, too."""
+    """The options that every command has, also `help`."""
     formatter = context.make_formatter()
     options = [option for option in context.command.get_params(context) if isinstance(option, click.Option)]
     formatter.write_dl([row for option in options if (row := option.get_help_record(context))])

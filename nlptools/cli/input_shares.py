@@ -88,7 +88,7 @@ def leave_if_done(shares: Shares, *outputs: str | None) -> None:
     """End the command with --skip-done if its output exists: outputs appear when they are complete.
 
     Raises:
-        UsageError: standard output, which nobody can look at.
+        UsageError: the output is standard output, which cannot be checked.
     """
     if not shares.skip_done:
         return

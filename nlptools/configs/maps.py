@@ -29,7 +29,7 @@ class Project:
     axes: tuple[str, ...] = option(
         (),
         "Own axis from the first word to the second, such as man,woman: words are placed by the product of their vector and"
-        " the difference of these two, at length 1. Given twice or three times, in place of --method.",
+        " the difference of these two, at length 1. Given twice or three times, instead of --method.",
         metavar="A,B",
         multiple=True,
         excludes=("method tsne", "method umap", "dims"),

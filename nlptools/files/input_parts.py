@@ -1,8 +1,8 @@
 """Parts of the inputs: the shard of one process of many, and the lines that an earlier run has not processed.
 
 Shards are consecutive ranges of bytes that begin and end at line ends, so that the concatenated outputs of all shards are the
-output of the whole input, and a process reads its own range only. Commands that number their lines, such as `generate`, whose
-seeds are line numbers, count the lines before the range (`lines_before`).
+output of the whole input, and a process reads its own range only. Commands that number their lines (the seeds of
+`generate` are line numbers) count the lines before the range (`lines_before`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _held = {TEXT: b""}
 
 
 class InputPart(NamedPart):
-    """The name of an input, of which only the bytes `start` to `end` (None: all) are read, after `skip` lines of them.
+    """The name of a part of an input: the bytes `start` to `end` (None: all), without their first `skip` lines.
 
     `place`: its number among the inputs, from 0.
     """
@@ -117,7 +117,7 @@ def opened(name: str) -> io.BufferedReader:
 
 
 def begins(name: str) -> bool:
-    """Whether reading `name` begins with the first byte of the input, where a byte order mark can stand."""
+    """Whether reading `name` begins with the first byte of the input, where a byte order mark can be."""
     return not isinstance(name, InputPart) or not (name.start or name.skip)
 
 
@@ -170,7 +170,7 @@ def after(names: Sequence[str], done: int) -> list[str]:
     """The inputs without their first `done` lines.
 
     Raises:
-        UsageError: lines of standard input are to be skipped, and other inputs follow it.
+        UsageError: lines of standard input should be skipped, and other inputs follow it.
     """
     for i, name in enumerate(names):
         if not done:

@@ -11,7 +11,7 @@ Layouts:
              none, others are searched for in the context
     csv      the same between commas, with quotes; perhaps with a header of these three names
     qamr     QAMR's TSV; see `nlptools.formats.qamr`
-The suffix determines the layout (`layouts`), or else the first line: a whole object means jsonl, the beginning of an object
+The suffix determines the layout (`layouts`), otherwise the first line: a whole object means jsonl, the beginning of an object
 squad, nine columns qamr, anything else table. Questions without id have their line number as id.
 Natural Questions, `{example_id, document_text, question_text, annotations[].{short_answers[].{start_token, end_token},
 yes_no_answer}}`: the context is `document_text` unchanged, its tokens are separated by single spaces. Each

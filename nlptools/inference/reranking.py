@@ -35,7 +35,7 @@ _TASKS = ("rank", "regress")
 
 
 class ScoresPairs(Protocol):
-    """A model that says how well texts answer queries."""
+    """A model that measures how well texts answer queries."""
 
     @property
     def roundings(self) -> Sequence[Rounding]:

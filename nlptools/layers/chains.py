@@ -1,6 +1,6 @@
 """Which spans of a document are mentions, and which earlier mention each one refers to.
 
-Kirstain et al. 2021 (P21-short.3): a span has no vector of its own. Its score as a mention comes from the vectors of its first
+Kirstain et al. 2021 (P21-short.3): a span has no vector. Its score as a mention comes from the vectors of its first
 and last word, and so does the score of a pair of spans, by bilinear maps. Departures: a word is one piece of its word, not
 several; pairs also have a learned score for their distance, in powers of two of the number of words (Lee et al. 2018, N18-2108).
 Shapes: W words of a document, L longest span, M spans, F size of a projection, D hidden.

@@ -29,7 +29,7 @@ class Relation:
         return qkv
 
     def scores(self, attention: Any, query_BHTK: Tensor, key_BHTK: Tensor) -> Tensor | None:
-        """What is added to the scaled products of a block's queries and keys: (B or 1, H, T, T); None: nothing."""
+        """The terms added to the scaled products of a block's queries and keys: (B or 1, H, T, T); None: nothing."""
         return None
 
 
@@ -84,7 +84,7 @@ def _bucket(size: Tensor, buckets: int, farthest: int) -> Tensor:
 
 
 def bucket_scores(table: nn.Embedding, distances: Tensor, farthest: int, mask: Tensor | None, causal: bool) -> Tensor:
-    """What is added to the products of queries and keys: (B or 1, H, T, S), -inf where a query does not attend.
+    """The terms added to the products of queries and keys: (B or 1, H, T, S), -inf where a query does not attend.
 
     Args:
         table: (buckets, H): a learned number for each head and bucket.

@@ -1,8 +1,8 @@
 """Pictures of attention: a heat map, lines between words, or a small heat map for each head.
 
 Vaswani et al. 2017 (arXiv:1706.03762, figures 3 to 5) draw lines, Bahdanau et al. 2015 (arXiv:1409.0473, figure 3) a heat
-map. Colors grow with the square root of the weights, so that weak attention can be seen beside strong one.
-Lengths are in inches. Each line of text has a panel; panels stand side by side as far as there is room.
+map. Colors grow with the square root of the weights, so that weak attention is visible next to strong attention.
+Lengths are in inches. Each line of text has a panel; panels are placed side by side while there is room.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def _heat(found: AttentionMap, strongest: float) -> AttentionPanel:
 
 
 def _scale(canvas: Canvas, image: AxesImage, x: float, y: float, height: float) -> None:
-    """What the colors mean."""
+    """A scale that shows the weight of each color."""
     bar = canvas.figure.colorbar(image, cax=canvas.axes(x, y, 0.1, height))
     bar.outline.set(edgecolor=LINE, linewidth=0.5)
     bar.ax.tick_params(length=2, labelsize=7, color=LINE, labelcolor=FAINT)

@@ -2,7 +2,7 @@
 
 llama.cpp has four kinds of vocabularies that are used here: `llama` (merges of SentencePiece, without a normalizer), `t5`
 (unigram pieces of SentencePiece, with its normalizer), `gpt2` (byte-level BPE, with one of a few pre-tokenizers) and `bert`
-(WordPiece). What they cannot express is refused.
+(WordPiece). Tokenizers that they cannot express are refused.
 Departures, in llama.cpp: `bert` keeps words of more than 100 characters, and where accents are removed, it removes spacing
 vowel signs too and does not take syllables of Hangul apart; `gpt2` and `bert` have the Unicode tables of its version.
 """
@@ -82,7 +82,7 @@ def _of_sentencepiece(tokenizer: Tokenizer) -> dict[str, Value]:
     }
     if pieces.model == BPE:
         if settings.characters or settings.strips:
-            raise Inexpressible(_NORMALIZER % "that of its SentencePiece model" + _TRAIN)
+            raise Inexpressible(_NORMALIZER % "the normalizer of its SentencePiece model" + _TRAIN)
         if pieces.types.count(BYTE) != _BYTES:
             raise Inexpressible(
                 "its model has no pieces of bytes for unknown characters, without which llama.cpp fails"
@@ -180,7 +180,7 @@ def _phantom(token: str, type: int) -> str:
 
 
 def _unigram(content: JsonObject, model: JsonObject, vocab: Vocab, types: list[int]) -> dict[str, Value]:
-    """Of an XLM-RoBERTa: white space separates words, each of which begins with a space."""
+    """Of an XLM-RoBERTa: white space separates words, and each word begins with a space."""
     pre = _types(_part(content, "pre_tokenizer"))
     if pre != "WhitespaceSplit, Metaspace" or model.get("byte_fallback"):
         raise Inexpressible(f"llama.cpp has no pre-tokenizer {pre} for unigram models")

@@ -39,7 +39,7 @@ class M2M100(Marian):
             settings: of tokenizer_config.json.
 
         Raises:
-            BundleError: see `Marian`; or other languages than those of the family.
+            BundleError: see `Marian`; or the languages are not the languages of the family.
         """
         codes = settings.get("language_codes", "m2m100")
         if not isinstance(codes, str) or codes not in _LANGUAGES:
@@ -56,7 +56,7 @@ class M2M100(Marian):
         return super().decode_tokens([token for token in tokens if token not in self._languages])
 
     def save(self, directory: Path, boundaries: Boundaries | None = None) -> list[str]:
-        """See `tokenizer.Tokenizer`; `boundaries` are those of the class, which a language token is one of."""
+        """See `tokenizer.Tokenizer`; `boundaries` are fixed by the class: one of them is a language token."""
         atomic.write_whole(directory / MODEL, self.sentencepiece.model)
         atomic.write_whole(directory / VOCAB, huggingface.json_bytes(self._ids))
         settings = {**self.settings, "tokenizer_class": "M2M100Tokenizer"}
@@ -66,7 +66,7 @@ class M2M100(Marian):
 
 
 def load(path: Path, lowercase: bool = False) -> M2M100:
-    """The tokenizer whose SentencePiece model is the file `path`. Raises BundleError."""
+    """The tokenizer with the SentencePiece model in the file `path`. Raises BundleError."""
     model = huggingface.read_bytes(path, sentencepiece_file.MAX_FILE_BYTES)
     ids = huggingface.read_ids(path.with_name(VOCAB))
     try:

@@ -1,7 +1,7 @@
 """The tokens around the sources and targets of an encoder-decoder, the tokens of languages among them.
 
 mBART (Liu et al. 2020, arXiv:2001.08210), mBART-50, M2M-100 (Fan et al. 2021, arXiv:2010.11125) and NLLB tell the encoder the
-language of the source, and the decoder the language of the target, by a token each; where these stand differs.
+language of the source, and the decoder the language of the target, by a token each; their places differ.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class PairMarks:
 
     @property
     def read(self) -> tuple[int, ...]:
-        """What the decoder reads before the tokens that it predicts."""
+        """The tokens that the decoder reads before those that it predicts."""
         return self.start, *self.given
 
     def source(self, ids: list[int]) -> list[int]:
@@ -64,7 +64,7 @@ class _Languages(NamedTuple):
     """How a family tells its languages."""
 
     token: re.Pattern[str]  # of a language; its group is the code
-    after: bool  # whether the language of a source stands after its end, instead of before the source
+    after: bool  # whether the language of a source follows its end, instead of preceding the source
     starts: bool  # whether the decoder begins with the language of the target, instead of reading it after its start
 
 
@@ -117,7 +117,7 @@ class PairFormat:
         return replace(marks, start=token, given=()) if self.starts else replace(marks, given=(token,))
 
     def of_source(self, source: str | None = None) -> PairMarks:
-        """The marks around a source in a language, see `marks`; those of the target are without any."""
+        """The marks around a source in a language, see `marks`. The target has none."""
         return self._around(self._token("--source-lang", source or self.source)) if self.tokens else self.plain
 
     def generation(self, source: str | None, target: str | None) -> JsonObject:
@@ -156,7 +156,7 @@ class PairFormat:
 
 
 def plain(start: int, eos: int) -> PairFormat:
-    """Of a model without tokens of its own around texts, but for the end."""
+    """The format of a model that puts only the end token around texts."""
     return PairFormat("", PairMarks(start, eos))
 
 
@@ -200,7 +200,7 @@ def _tokens(family: _Languages, vocab: Vocab) -> dict[str, int]:
 
 
 def _forced(directory: Path, config: Mapping[str, Json]) -> int | None:
-    """The token that every output begins with, in generation_config.json or else config.json; None: none is named."""
+    """The token that every output begins with, in generation_config.json, otherwise in config.json; None: none is named."""
     path = directory / _GENERATION
     named = read_object(path).get("forced_bos_token_id") if path.is_file() else None
     named = config.get("forced_bos_token_id") if named is None else named

@@ -3,7 +3,7 @@ arXiv:2010.11934).
 
 Distances of tokens are in buckets, each with a number for each head, in a table that the first block of a stack has. Products of
 queries and keys are not scaled. In T5 the output matrix is the embedding, and the decoder's states are scaled before it; later
-versions have a matrix of their own, or share it without scaling.
+versions have a separate matrix, or share it without scaling.
 """
 
 from __future__ import annotations

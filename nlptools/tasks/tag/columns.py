@@ -167,11 +167,11 @@ class ColumnTags(TaskOf[UniversalSentence, Annotated]):
         return replace(features, targets={**of_rows, **of_words}, per_token=tuple(of_words))
 
     def targets(self, examples: Sequence[UniversalSentence]) -> dict[str, np.ndarray]:
-        """What is learned of the words of all sentences: (W,) int64 each, NO_TARGET for values without a label."""
+        """The targets of the words of all sentences: (W,) int64 each, NO_TARGET for values without a label."""
         return {name: numbered(examples, name, values) for name, values in self.values.items()}
 
     def row_targets(self, words: WordFeatures) -> dict[str, np.ndarray]:
-        """What the loss needs to know of rows."""
+        """The targets of whole rows: none."""
         return {}
 
     # -- training and prediction --------------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ class ColumnTags(TaskOf[UniversalSentence, Annotated]):
 
 
 def saved_columns(loaded: bundle.Bundle) -> list[str]:
-    """The columns that a model fills besides those of trees. Raises BundleError."""
+    """The columns that a model fills in addition to the columns of trees. Raises BundleError."""
     empty: list[str] = []
     return saved_setting(loaded.config, "annotates", empty)
 
@@ -266,7 +266,7 @@ def numbered(examples: Sequence[UniversalSentence], column: str, values: Sequenc
 
 
 def word_outputs(outputs: Sequence[np.ndarray], features: Features) -> np.ndarray:
-    """The outputs of the tokens that represent the words, from those of all tokens by row: (W, ...)."""
+    """The outputs of the tokens that represent the words, from the outputs of all tokens by row: (W, ...)."""
     words: WordFeatures = features.more
     return np.concatenate(outputs)[words.tokens] if outputs else np.zeros((0, 0), np.float32)
 

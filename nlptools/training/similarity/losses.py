@@ -1,7 +1,7 @@
 """Losses of sentence vectors.
 
 `ranking`: Henderson et al. 2017 (arXiv:1705.00652), section 4.4; with cosines times a scale, as in sentence-transformers'
-MultipleNegativesRankingLoss, whose default is 20. `cosine`: Reimers & Gurevych 2019 (arXiv:1908.10084), section 3.
+MultipleNegativesRankingLoss (default 20). `cosine`: Reimers & Gurevych 2019 (arXiv:1908.10084), section 3.
 `over_dimensions`: Kusupati et al. 2022 (arXiv:2205.13147).
 Departure: a text that equals the right one is no negative.
 Shapes: N examples, M candidates, D dimensions.
@@ -19,12 +19,12 @@ from torch.nn import functional as F
 def ranking(
     anchors_ND: Tensor, candidates_MD: Tensor, left_out_NM: Tensor, scale: float, turned_NN: Tensor | None = None
 ) -> Tensor:
-    """(N,) cross-entropy of the right candidate among all of them; that of anchor i is candidate i.
+    """(N,) cross-entropy of the right candidate among all of them; candidate i is right for anchor i.
 
     Args:
         left_out_NM: candidates that are no negatives of an anchor; the right ones do not count.
-        turned_NN: the same of anchors for each of the first N candidates, whose right anchor is then also looked for; the loss
-            is the mean of both. None: one direction.
+        turned_NN: the same of anchors for each of the first N candidates. Each then also looks for its anchor, and the loss
+            is the mean of both directions. None: one direction.
     """
     count = len(anchors_ND)
     scores_NM = scale * F.normalize(anchors_ND, dim=1) @ F.normalize(candidates_MD, dim=1).T

@@ -1,8 +1,8 @@
 """The objective of the task similarity: vectors of the texts of a batch, and their loss.
 
-With `chunk_size`, the vectors are computed in chunks whose activations are dropped; the backward pass computes them again, a
-chunk at a time, with the same dropout. The loss sees all vectors, so that the gradient is that of the whole batch: Gao et al.
-2021, "Scaling deep contrastive learning batch size under memory limited setup" (arXiv:2101.06983).
+With `chunk_size`, the vectors are computed in chunks, and their activations are dropped; the backward pass computes them again, a
+chunk at a time, with the same dropout. The loss sees all vectors, so that its gradient equals the gradient of the whole batch:
+Gao et al. 2021, "Scaling deep contrastive learning batch size under memory limited setup" (arXiv:2101.06983).
 Shapes: R rows of a batch, T length, D dimensions, N examples.
 """
 
@@ -28,7 +28,7 @@ _PARTS, _LEAST = 4, 16  # rows are computed in so many parts of similar length, 
 
 @dataclass(frozen=True)
 class SimilaritySettings:
-    """What the loss depends on.
+    """The settings of the loss.
 
     Attributes:
         pooling: names in `pooling.POOLINGS`.

@@ -104,7 +104,7 @@ def project(
         distance: "euclidean", or "cosine", which scales the rows to length 1 first; None: cosine, but euclidean for PCA.
         perplexity: of t-SNE, at least 1; with few rows it is reduced to (N - 1) / 3, with a note.
         umap_neighbors: of UMAP, at least 2; reduced to N - 1 if there are fewer rows.
-        axes: two or three own axes, each from a word to another, in place of `method` and `dims`.
+        axes: two or three own axes, each from a word to another, instead of `method` and `dims`.
         spherize: first move the mean to 0, and scale the rows to length 1.
 
     Returns:

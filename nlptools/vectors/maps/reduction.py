@@ -35,7 +35,7 @@ def reduce(rows: Array, settings: Project, ends: Array | None = None) -> Reduced
     """The rows (N, D) in 2 or 3 dimensions.
 
     Args:
-        ends: own axes, each from one row to the next (2 A, D), in place of the method and its dimensions.
+        ends: own axes, each from one row to the next (2 A, D), instead of the method and its dimensions.
         settings: `method`, `dims`, `distance`, `perplexity` (with few rows it is reduced to (N - 1) / 3, with a note),
             `umap_neighbors` (reduced to N - 1 if there are fewer rows), `seed` and `spherize` are used.
 
