@@ -124,15 +124,13 @@ def test_shared_negatives_have_the_loss_of_independent_ones() -> None:
     torch.manual_seed(0)
     table, hidden = torch.randn(V, D), torch.randn(1, T, D)
     targets, weights = torch.tensor([[3, 1, 4]]), torch.rand(1, T, 3)
-    prediction = Prediction(hidden, weights, weights.sum(-1, keepdim=True))
     negatives = Negatives(COUNTS, 0.75, torch.device("cpu"))
     generator = torch.Generator().manual_seed(1)
-    total = torch.zeros(1, T, D)
-    rounds = 3000
-    for _ in range(rounds):
-        layer = NegativeSampling(table.clone(), negatives, 5, 8)
-        total += layer.step(prediction, layer.choose(targets, generator), 1.0)
+    rounds = 3000  # tiles: each has its own draw
+    prediction = Prediction(*(each.expand(rounds, -1, -1) for each in (hidden, weights, weights.sum(-1, keepdim=True))))
+    layer = NegativeSampling(table.clone(), negatives, 5, 8)
+    mean = layer.step(prediction, layer.choose(targets.expand(rounds, -1), generator), 1.0).mean(0, keepdim=True)
     shares = torch.from_numpy(COUNTS**0.75 / (COUNTS**0.75).sum()).float()
     positive = torch.einsum("ntj,njd->ntd", weights * (1 - torch.sigmoid(hidden @ table[targets[0]].T)), table[targets])
     noise = 5 * weights.sum(-1, keepdim=True) * ((torch.sigmoid(hidden @ table.T) * shares) @ table)
-    assert torch.allclose(total / rounds, positive - noise, atol=0.15)
+    assert torch.allclose(mean, positive - noise, atol=0.15)
