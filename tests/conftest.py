@@ -8,20 +8,46 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from random import Random
+from typing import IO, Any, TypeVar
 
 import forks
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 # as `compute.memory` sets it; MKL reads it once, and another test may have computed before a command sets it
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # umap takes half a minute to compile what runs for two seconds
+Item = TypeVar("Item")
+ALL = "NLPTOOLS_TEST_ALL" in os.environ  # set by bin/test --all
+
+
+def examples(number: int) -> int:
+    """How many random examples a test tries: `number` with `bin/test --all`, otherwise a third, but 15 to 100.
+
+    They are drawn anew in each run, so that runs together try many.
+    """
+    return number if ALL else min(100, max(15, number // 3))
+
+
+def this_month(items: Iterable[Item], count: int) -> list[Item]:
+    """`count` of the items of a large product, which change with the month, in their order; all with `bin/test --all`."""
+    whole = list(items)
+    if ALL or count >= len(whole):
+        return whole
+    chosen = Random(time.strftime("%Y-%m")).sample(range(len(whole)), count)
+    return [whole[i] for i in sorted(chosen)]
+
+
+settings.register_profile("nlptools", max_examples=examples(100))
+settings.load_profile("nlptools")
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from nlptools.cli import usage
 from nlptools.errors import visible
 
 # what no option reads, but something else does: this package, its tests, its benchmarks
-_OTHERS = {"NLPTOOLS_DEBUG", "NLPTOOLS_DATA", "NLPTOOLS_EMULATE_BF16", "NLPTOOLS_TEST_PROCESSES"}
+_OTHERS = {"NLPTOOLS_DEBUG", "NLPTOOLS_DATA", "NLPTOOLS_EMULATE_BF16", "NLPTOOLS_TEST_PROCESSES", "NLPTOOLS_TEST_ALL"}
 _PREFIX = "NLPTOOLS_"
 
 

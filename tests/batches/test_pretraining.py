@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -126,7 +127,7 @@ def document_of(documents: Documents, place: int) -> int:
 # -- what is in a sequence ----------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.lists(st.integers(1, 15), min_size=1, max_size=12), min_size=2, max_size=8),
     st.integers(8, 40),
@@ -167,7 +168,7 @@ def test_all_sentences_are_used_where_nothing_must_be_cut() -> None:
     assert sorted(seen) == list(range(61))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=12), min_size=1, max_size=8),
     st.integers(8, 30),
@@ -298,7 +299,7 @@ def test_a_sentence_begins_a_word_whatever_its_first_piece() -> None:
             assert len(kept) == 1 or len(sentence) > len(set(sentence))  # a sentence may be in two sequences
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.integers(0, 60), st.integers(0, 100), st.booleans(), st.integers(1, 2))
 def test_going_on_is_as_never_stopped(stop: int, seed: int, next_sentence: bool, world_size: int) -> None:
     def source() -> PretrainingBatches:

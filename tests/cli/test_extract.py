@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import environment
+from conftest import environment, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -66,7 +66,7 @@ def test_one_line_for_each_line(call, method, stdin, count):
     assert b"\r" not in done.out and b"\xef\xbb\xbf" not in done.out
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.text("ab AB.!?\n\t\\", max_size=40), st.integers(1, 3), st.sampled_from(configs.METHODS))
 def test_a_summary_stays_one_field(text, number, method):
     """What the command does to a line, here without a process."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -70,7 +71,7 @@ def test_an_empty_sentence_hands_its_beginning_on(tmp_path: Path) -> None:
         assert made.counts.empty == 4
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.lists(st.sampled_from(["", " ", "a", "b c", "a b c b"]), max_size=6), max_size=4), st.integers(1, 4))
 def test_however_it_is_read_the_result_is_the_same(parts: list[list[str]], longest: int) -> None:
     lines = [line for part in parts for line in part]

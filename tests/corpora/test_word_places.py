@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,7 +30,7 @@ def by_dictionary(places: _Places, chunks: list[bytes]) -> None:
 word = st.binary(max_size=20).map(lambda raw: raw.replace(b" ", b"").replace(b"\n", b""))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.lists(st.tuples(word, st.sampled_from([b" ", b"\n", b"  ", b"\n\n"]))), max_size=5))
 def test_any_bytes(chunks):
     by_dictionary(_Places(), [b"".join(a + b for a, b in chunk) for chunk in chunks])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -39,7 +40,7 @@ def test_words_by_falling_count(tmp_path):
     assert (found.tokens, found.left_out) == (5, 2)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(text=st.text(st.sampled_from("ab \n\t\r\x0b\x85\u2028é</s>"), max_size=80), workers=st.integers(1, 3))
 def test_what_comes_in_comes_out(tmp_path_factory, text, workers):
     folder = tmp_path_factory.mktemp("ids")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,7 +11,7 @@ from nlptools.errors import DataError
 from nlptools.files import line_records
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(st.lists(st.text(st.sampled_from("ab\\\t\n\rtnr ü")), min_size=1))
 def test_escaped_fields_come_back(fields):
     line = "\t".join(map(line_records.escape, fields))

@@ -14,7 +14,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, environment
+from conftest import ROOT, environment, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -61,7 +61,7 @@ def test_lines(tmp_path, data, lines):
     assert read(put(tmp_path / "f", data)) == lines
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.text(st.sampled_from("aü日\r\u2028 "), max_size=6), max_size=30), st.integers(1, 9), st.booleans())
 def test_block_size_does_not_matter(tmp_path_factory, lines, size, last_newline):
     text = "\n".join(lines) + ("\n" if last_newline and lines else "")

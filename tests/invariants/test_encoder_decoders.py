@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from conftest import examples
 from head_law import assert_head_agrees
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -214,7 +215,7 @@ MODELS = {form: tiny(form) for form in FORMS}
 
 @forms
 @given(chosen=choices())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @torch.inference_mode()
 def test_any_choice_of_rows_after_any_other_goes_on_as_if_alone(form: str, chosen: list[tuple[list[int], int]]) -> None:
     story = Story(MODELS[form])

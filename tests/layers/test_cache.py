@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -84,7 +85,7 @@ def stories(draw: Callable[[Any], Any]) -> tuple[list[int], int, list[Any]]:
 
 @pytest.mark.parametrize("sparse", [1, 6, 128])
 @given(story=stories())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_each_hypothesis_sees_its_own_past_alone(sparse: int, story: tuple[list[int], int, list[Any]]) -> None:
     lengths, capacity, events = story
     with pytest.MonkeyPatch.context() as patch:

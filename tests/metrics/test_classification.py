@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -100,7 +101,7 @@ def test_the_positive_label(gold, labels, positive, expected):
 labels_lists = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("abc")), min_size=1, max_size=30)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(labels_lists, st.integers(0, 2**32 - 1), st.integers(1, 5))
 def test_a_weight_is_a_number_of_copies(pairs, seed, rows):
     gold, predicted = (list(side) for side in zip(*pairs))
@@ -114,7 +115,7 @@ def test_a_weight_is_a_number_of_copies(pairs, seed, rows):
         assert values.tolist() == pytest.approx(list(evaluate(*copies, METRICS, **chosen).values().values()), abs=1e-15)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(labels_lists)
 def test_laws(pairs):
     gold, predicted = (list(side) for side in zip(*pairs))

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from conftest import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -48,7 +49,7 @@ def slow_tau(x, y):
 numbers_lists = st.lists(st.tuples(st.integers(-4, 4), st.integers(0, 9)), min_size=2, max_size=25)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(numbers_lists, st.integers(0, 2**32 - 1))
 def test_a_weight_is_a_number_of_copies(pairs, seed):
     x, y = (list(side) for side in zip(*pairs))
@@ -65,7 +66,7 @@ def test_a_weight_is_a_number_of_copies(pairs, seed):
         assert expected["kendall"] == pytest.approx(slow_tau(*copies), abs=1e-12)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(numbers_lists)
 def test_laws(pairs):
     x, y = (np.array(side, np.float64) for side in zip(*pairs))

@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -105,7 +106,7 @@ def table_of_lengths(first, second):
     return table[-1, -1]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(*[st.lists(st.integers(1, 4), max_size=15)] * 2)
 def test_lengths_of_common_subsequences(first, second):
     length = lcs_length(first, second)
@@ -152,7 +153,7 @@ def plain_lcs(first: list[int], second: list[int]) -> int:
     return row[-1]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(st.integers(1, 5), max_size=14), st.lists(st.integers(1, 7), max_size=14), st.integers(0, 40))
 def test_the_way_for_long_texts_gives_the_same(first, second, kept):
     with patch.multiple(module, _LONG=2, _KEPT_BITS=kept):

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,7 +46,7 @@ def pairs_of(labels):
 
 
 @pytest.mark.filterwarnings("ignore:A single label was found")
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(st.integers(1, len(LABELS)).flatmap(lambda size: pairs_of(LABELS[:size])))
 def test_labels_as_seen(pairs):
     gold, predicted = (list(side) for side in zip(*pairs))
@@ -61,7 +62,7 @@ def test_labels_as_seen(pairs):
     assert lines[len(seen) + 6 :] == ["", *label_tables.confusion_lines(ours.details)]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(pairs_of(LABELS), st.integers(0, 2**32 - 1))
 def test_resamples_with_declared_labels(pairs, seed):
     gold, predicted = (np.array(side) for side in zip(*pairs))
@@ -74,7 +75,7 @@ def test_resamples_with_declared_labels(pairs, seed):
         assert dict(zip(ours.names, values.tolist())) == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("01"), st.sampled_from("01")), min_size=1, max_size=40))
 def test_binary(pairs):
     gold, predicted = (list(side) for side in zip(*pairs))

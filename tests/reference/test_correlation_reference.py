@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from conftest import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -36,7 +37,7 @@ def check(x, y, seed):
         assert dict(zip(METRICS, values.tolist())) == pytest.approx(theirs(x[row], y[row]), rel=0, abs=1e-12)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(-3, 3)), min_size=2, max_size=60), st.integers(0, 2**32 - 1))
 def test_numbers_with_many_ties(pairs, seed):
     x, y = (np.array(side, np.float64) for side in zip(*pairs))
@@ -44,7 +45,7 @@ def test_numbers_with_many_ties(pairs, seed):
     check(x, y, seed)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.integers(10, 80), st.floats(-3, 3), st.sampled_from([1e-9, 0.3, 1.0, 1e12]), st.integers(0, 2**32 - 1))
 def test_numbers_without_ties(count, slope, scale, seed):
     rng = np.random.default_rng(seed)

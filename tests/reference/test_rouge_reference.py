@@ -9,6 +9,7 @@ import re
 
 import numpy as np
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -57,7 +58,7 @@ def test_random_texts(seed, num_references, stem):
     check([texts() for _ in range(num_references)], texts(), stem)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=examples(1000), deadline=None)
 @given(st.text(st.sampled_from("abc \n"), max_size=40), st.text(st.sampled_from("abc \n"), max_size=40))
 def test_few_words_in_many_orders(reference, prediction):
     """Three words of one letter: many longest common subsequences to choose from."""
@@ -66,7 +67,7 @@ def test_few_words_in_many_orders(reference, prediction):
     check([[reference]], [prediction])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.text(max_size=30), min_size=3, max_size=3), st.booleans())
 def test_any_text(texts, stem):
     check([[texts[0]], [texts[1]]], [texts[2]], stem)

@@ -9,6 +9,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -212,7 +213,7 @@ def test_corner_cases(hypotheses, references, tokenize):
     check(hypotheses, references, tokenize)
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=examples(1500), deadline=None)
 @given(st.text(st.sampled_from(QUIRKS), max_size=16))
 def test_13a_of_quirks(text):
     from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
@@ -220,7 +221,7 @@ def test_13a_of_quirks(text):
     assert tokenize_13a(text) == Tokenizer13a()(text)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(st.lists(st.text(st.sampled_from("a5.,- "), max_size=10), min_size=1, max_size=8))
 def test_13a_of_runs_of_points(lines):
     from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
@@ -228,7 +229,7 @@ def test_13a_of_runs_of_points(lines):
     assert tokenize_13a_block(lines) == [Tokenizer13a()(line) for line in lines]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(st.text(max_size=30))
 def test_13a_of_any_text(text):
     from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import environment
+from conftest import environment, examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -82,7 +82,7 @@ def pairs(models):
     return [(SentencePiece(m, "m"), sentencepiece.SentencePieceProcessor(model_proto=m)) for m in models.values()]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60), deadline=None)
 @given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=50))
 def test_any_text(pairs, text):
     for ours, theirs in pairs:

@@ -8,6 +8,7 @@ import subprocess
 import warnings
 
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -74,7 +75,7 @@ def tags_of(scheme, types=("A", "B-C")):
 
 
 @pytest.mark.parametrize("scheme", [*STRICT, "lenient"])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_any_sequence_of_tags(scheme, data):
     tag = st.sampled_from(tags_of(scheme, ("A", "BC")))

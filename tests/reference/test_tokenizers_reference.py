@@ -7,6 +7,7 @@ import unicodedata
 from unittest import mock
 
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,7 +46,7 @@ def test_equal_to_sacrebleu(name, english):
 
 
 @pytest.mark.parametrize("name", ["13a", "intl"])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(text=ASSIGNED | QUIRKS)
 def test_equal_to_sacrebleu_on_any_text(name, text):
     pytest.importorskip("sacrebleu")
@@ -56,7 +57,7 @@ def test_equal_to_sacrebleu_on_any_text(name, text):
     assert all(0 <= a < b <= len(text) for a, b in spans)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(text=ASSIGNED | QUIRKS)
 def test_long_lines_equal_sacrebleu(text):
     pytest.importorskip("sacrebleu")

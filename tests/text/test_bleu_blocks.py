@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -81,14 +82,14 @@ def test_newlines_inside_a_line_are_blanks(name):
 
 
 @pytest.mark.parametrize("name", SEPARATE)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.text(st.sampled_from("a5.,-(€“½ \u00a0\n日，ü\ud800𠀀𝟏𐄀"), max_size=10), min_size=1, max_size=6))
 def test_a_block_is_its_lines(name, lines):
     assert tokens(name, lines) == [tokens(name, [line])[0] for line in lines]
 
 
 @pytest.mark.parametrize("name", ["intl", "zh", "char", "none"])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.text(max_size=20))
 def test_only_white_space_is_added(name, line):
     assert "".join(tokens(name, [line])[0]) == "".join(line.split())

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -82,7 +83,7 @@ def test_a_padding_that_is_the_last_piece_is_the_padding() -> None:
     assert special_ids(source, target) == (80, 2, 81, 81) and source.encode("abc") == plain.encode("abc")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.one_of(st.sampled_from(TEXTS), st.text("abcdz é<>fr/sunkpd", max_size=20), st.text(max_size=8))))
 def test_laws_of_every_tokenizer(long: SentencePiece, short: SentencePiece, texts: list[str]) -> None:
     tokenizers = [pair(long)[0], *pair(long, short), *pair(short, long)]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from conftest import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -93,7 +94,7 @@ def test_offsets_of_lowercased_text(name):
     assert all(0 <= a < b <= len(text) for a, b in tokenizer.offsets(text))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(100), deadline=None)
 @given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=60))
 def test_there_and_back_exactly(made, text):
     for kind in ("bytes", "byte-bpe"):

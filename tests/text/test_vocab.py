@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,7 +11,7 @@ from nlptools.errors import BundleError, InputError
 from nlptools.text.vocab import Vocab
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(tokens=st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1, unique=True))
 def test_save_and_load(tmp_path_factory, tokens):
     path = tmp_path_factory.mktemp("vocab") / "v.tsv"

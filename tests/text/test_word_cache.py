@@ -6,6 +6,7 @@ import string
 from itertools import chain
 
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,7 +32,7 @@ TEXT = st.text(
 ).map(" ".join)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.lists(TEXT | st.text(), max_size=6), max_size=3), st.booleans())
 def test_the_ids_are_the_tokenizers_own(parts: list[list[str]], lower: bool) -> None:
     cache = WordCache(TOKENIZERS[lower])

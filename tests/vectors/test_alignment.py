@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -69,7 +70,7 @@ def test_laws(normalize):
 
 
 @given(st.integers(1, 6), st.integers(1, 30), st.integers(0, 1000))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_no_orthogonal_matrix_does_better(dimensions, pairs, seed):
     rng = np.random.default_rng(seed)
     one, other = rng.standard_normal((2, pairs, dimensions))

@@ -6,6 +6,7 @@ import gzip
 
 import numpy as np
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -113,7 +114,7 @@ def test_a_parallelogram():
     assert solve(vocabulary, []).tolist() == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.tuples(*[st.integers(0, 45)] * 4), min_size=1, max_size=30),
     st.sampled_from(["add", "mul"]),

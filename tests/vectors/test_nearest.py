@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -189,7 +190,7 @@ def test_no_line_is_an_error(line):
     assert parse(line).words and parse(line).positive + parse(line).negative
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 5), st.integers(0, 6))
 def test_nearest_to_vectors_is_the_definition(seed: int, k: int, restrict: int) -> None:
     rng = np.random.default_rng(seed)

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -47,7 +48,7 @@ def test_a_row_by_hand():
 
 
 @given(st.integers(1, 60), st.integers(1, 6), st.integers(0, 99))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_every_row_gets_its_nearest_centroid(count, dimensions, seed):
     rng = np.random.default_rng(seed)
     rows, centroids = rng.standard_normal((300, dimensions)), rng.standard_normal((count, dimensions))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from conftest import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -44,7 +45,7 @@ def test_layouts(tmp_path, capsys, name, text, headers):
     assert notes.count("read without the parts of speech") == (name == "men.txt")
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(st.sampled_from('ab1.\t ,"\n#\r-_en\u0661'), max_size=40), st.sampled_from(["f", "f.csv"]))
 def test_any_text_is_pairs_or_refused(tmp_path, text, name):
     (tmp_path / name).write_text(text, encoding="utf-8", newline="")

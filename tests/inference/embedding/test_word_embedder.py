@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -54,7 +55,7 @@ def test_means_by_hand(embedder: WordEmbedder, capsys: pytest.CaptureFixture[str
     assert "2 of 6 lines have no known word: their vectors are zeros" in said
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.lists(st.sampled_from([*NAMES, "x", "y"]), max_size=9).map(" ".join), max_size=12))
 def test_a_plain_loop_gives_the_same(lines: list[str]) -> None:
     found = WordEmbedder(Vectors(NAMES, ROWS)).embed(lines)

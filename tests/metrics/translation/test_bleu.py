@@ -8,6 +8,7 @@ import random
 
 import numpy as np
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -141,7 +142,7 @@ def test_the_statistics_of_a_concatenation_are_the_sum(english):
 # -- laws -------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(SEGMENTS, st.sampled_from(["13a", "intl", "zh", "char", "none"]), st.booleans())
 def test_a_text_against_itself(segments, tokenize, lowercase):
     score = bleu(segments, [segments], tokenize=tokenize, lowercase=lowercase)
@@ -149,7 +150,7 @@ def test_a_text_against_itself(segments, tokenize, lowercase):
     assert score.counts == score.totals
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(*[st.text(st.sampled_from("ab .,5"), max_size=14)] * 3), min_size=1), st.randoms())
 def test_the_order_of_segments_and_of_references_does_not_matter(rows, rng):
     hypotheses, *references = zip(*rows)
@@ -159,7 +160,7 @@ def test_the_order_of_segments_and_of_references_does_not_matter(rows, rng):
     assert bleu(hypotheses, references[::-1]) == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(*[st.text(st.sampled_from("ab .,5"), max_size=14)] * 2), min_size=1), st.data())
 def test_another_reference_never_lowers_a_count(rows, data):
     hypotheses, references = map(list, zip(*rows))
@@ -315,7 +316,7 @@ def test_13a(text, tokens):
     assert tokenize_13a(text) == tokens
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.text(st.sampled_from("a5.,-&;lt<>\"'/ \u00a0ü\ud800"), max_size=12), min_size=1, max_size=6))
 def test_13a_of_a_block_is_13a_of_each_line(lines):
     assert tokenize_13a_block(lines) == [tokenize_13a(line) for line in lines]

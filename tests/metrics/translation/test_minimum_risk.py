@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,7 +46,7 @@ def test_a_sentence_shorter_than_four_words_has_a_bleu() -> None:
 
 @metrics
 @given(candidates=st.lists(st.lists(st.sampled_from("abcd"), max_size=5).map(" ".join), min_size=1, max_size=6))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_the_chosen_one_has_the_highest_mean_over_all_samples(metric: str, candidates: list[str]) -> None:
     utilities = [sum(score(metric, c, other) for other in candidates) for c in candidates]
     place = choose(candidates, metric)

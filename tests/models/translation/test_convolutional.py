@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -101,7 +102,7 @@ def test_stepwise_equals_all_at_once_and_the_future_is_unknown(changes: dict[str
 
 
 @torch.inference_mode()
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.data())
 def test_selecting_rows(data: st.DataObject) -> None:
     """Beams that come, go and change places are what they would be had they been alone all the time."""

@@ -6,6 +6,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -108,7 +109,7 @@ def test_what_is_refused():
             constraints(["O", name], "iob2")
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.integers(0, 1 << 30), st.lists(st.integers(0, 4), min_size=1, max_size=4), st.booleans())
 def test_against_all_paths(seed, lengths, crf):
     random = np.random.default_rng(seed)

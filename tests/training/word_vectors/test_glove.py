@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import Run
+from conftest import Run, examples, this_month
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -64,7 +64,7 @@ def test_counts_are_those_of_a_loop(tmp_path_factory: Any, small: bool) -> None:
     place = tmp_path_factory.mktemp("counts") / "pairs"
 
     @given(st.lists(st.integers(0, V), max_size=80), st.integers(1, 7), st.booleans(), st.booleans())
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     def check(ids: list[int], window: int, symmetric: bool, weighted: bool) -> None:
         expected = naive(ids, window, symmetric, weighted)
         how: dict[str, Any] = {"window": window, "symmetric": symmetric, "weighted": weighted}
@@ -288,9 +288,10 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(glove, "CHUNK", 50)
 
 
-@pytest.mark.parametrize(
-    "options", [[], ["--workers", "2"], ["--deterministic"], ["--no-symmetric"], ["--no-distance-weighting"]], ids=str
-)
+VARIANTS = [["--workers", "2"], ["--deterministic"], ["--no-symmetric"], ["--no-distance-weighting"]]
+
+
+@pytest.mark.parametrize("options", [[], *this_month(VARIANTS, 1)], ids=str)
 def test_words_of_the_same_contexts_become_neighbors(
     call: Run, tmp_path: Path, small_chunks: None, options: list[str]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,7 +29,7 @@ def pairs(ids: list[int], radius: int, tile: int, *, shrink: bool = False, seed:
     return sorted(found)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.integers(0, V), max_size=60), st.integers(1, 6), st.integers(1, 9))
 def test_full_windows_hold_every_pair_of_a_sequence(ids: list[int], radius: int, tile: int) -> None:
     expected = []
@@ -69,7 +70,7 @@ def test_nothing_is_no_tile() -> None:
     assert pairs([], 3, 4) == [] and pairs([V, V], 3, 4) == []
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=30).filter(any), st.integers(1, 500), st.integers(0, 99))
 def test_negatives_follow_the_power_of_the_counts(counts: list[int], number: int, seed: int) -> None:
     drawn = Negatives(np.array(counts), 0.75, torch.device("cpu")).draw(
@@ -93,7 +94,7 @@ def test_negatives_are_drawn_without_order_and_without_bias() -> None:
     assert (firsts / 4000 - expected).abs().max() < 0.03
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=40))
 def test_codes_are_free_of_prefixes_and_of_the_best_length(counts: list[int]) -> None:
     import heapq

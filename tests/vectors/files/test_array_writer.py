@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT, environment
+from conftest import ROOT, environment, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -48,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("written")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(windows())
 def test_npy_is_read_back_mapped_with_its_lines(folder: Path, made: tuple) -> None:
     dtype, parts = made
@@ -62,7 +62,7 @@ def test_npy_is_read_back_mapped_with_its_lines(folder: Path, made: tuple) -> No
     assert table.words.list() == [line for _, lines in parts for line in lines]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(windows())
 def test_text_forms_are_read_back(folder: Path, made: tuple) -> None:
     dtype, parts = made
@@ -79,7 +79,7 @@ def test_text_forms_are_read_back(folder: Path, made: tuple) -> None:
     assert np.array_equal(np.array([row[1:] for row in rows], dtype).reshape(expected.shape), expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(windows())
 def test_word2vec_is_read_back(folder: Path, made: tuple) -> None:
     dtype, parts = made

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -12,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 from nlptools.vectors.files.decimals import decimals, floats
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(arrays("float32", 20, elements=st.floats(width=32, allow_nan=False, allow_infinity=False)))
 def test_decimals_are_exact_and_short(values: np.ndarray) -> None:
     for text, value in zip(decimals(values), values, strict=True):
@@ -27,7 +28,7 @@ def test_decimals_by_hand() -> None:
 
 
 @given(arrays(np.float32, (3, 4), elements=st.floats(width=32, allow_nan=False, allow_infinity=False)))
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_every_float32_survives_text(rows):
     text = " ".join(decimals(rows, (6, 9)))
     assert (floats(text.encode()) == rows.ravel()).all()

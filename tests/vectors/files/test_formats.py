@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -218,7 +219,7 @@ def test_of_repeated_words_the_first_is_kept(tmp_path, capsys):
         st.text(st.characters(exclude_characters="\n", exclude_categories=("Cs",)), max_size=5), min_size=1, max_size=90
     )
 )
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_places_with_and_without_a_dictionary(words):
     made = WordList.of(words)
     first = {word: words.index(word) for word in words}

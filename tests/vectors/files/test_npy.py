@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,7 +24,7 @@ def records(*parts: np.ndarray) -> bytes:
     return out.getvalue()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=4), st.sampled_from(["<f4", "<f2", "<f8"]))
 def test_arrays_behind_one_another_are_one(
     tmp_path_factory: pytest.TempPathFactory, counts: list[int], dtype: str

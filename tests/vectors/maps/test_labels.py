@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +21,7 @@ def overlap(a, b, size_a, size_b):
 
 
 @given(st.integers(1, 60), st.integers(0, 10**6), st.sampled_from([0.0, 60.0]), st.integers(0, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_inside_and_apart(count, seed, far, most):
     rng = np.random.default_rng(seed)
     points = rng.uniform((0, 0), (300, 200), (count, 2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -63,7 +64,7 @@ def test_blocks_change_nothing(monkeypatch):
 
 
 @given(st.integers(2, 12), st.integers(1, 12), st.floats(1e-30, 1e30), st.integers(0, 99))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_any_matrix_has_a_map(count, dimensions, size, seed):
     given = (np.random.default_rng(seed).standard_normal((count, dimensions)) * size).astype(np.float32)
     found = reduce(given, "pca", 3)
