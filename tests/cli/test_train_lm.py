@@ -116,7 +116,10 @@ LONG = ("--dropout", 0.1, "--valid", "valid.txt", "--valid-every", 20, "--save-e
 EVERY_WAY = ((signal.SIGTERM, 5), (signal.SIGKILL, 35), (signal.SIGINT, 50), (signal.SIGUSR1, 70), (signal.SIGKILL, 90))
 
 
-@pytest.mark.parametrize(("arch", "signals"), [("transformer", EVERY_WAY), ("lstm", EVERY_WAY[:2])])
+@pytest.mark.parametrize(("arch", "signals"), [
+    ("transformer", EVERY_WAY),
+    pytest.param("lstm", EVERY_WAY[:2], marks=pytest.mark.slow),
+])  # fmt: skip
 def test_interrupted_in_every_way_and_continued_the_weights_are_the_same(
     call: Run, text: Path, arch: str, signals: tuple[tuple[signal.Signals, int], ...]
 ) -> None:
@@ -396,6 +399,7 @@ def test_reports_go_to_tensorboard_when_asked(call: Run, text: Path) -> None:
     assert list((text / "lm/tensorboard").glob("events.out.tfevents.*"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("g++"), reason="no C++ compiler")
 @pytest.mark.filterwarnings("ignore")
 def test_a_compiled_step_learns_what_a_plain_one_does(call: Run, text: Path) -> None:

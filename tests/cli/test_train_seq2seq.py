@@ -260,6 +260,7 @@ def test_a_time_limit_stops_with_everything_saved(call: Run, text: Path) -> None
     assert call("generate", "m", stdin="a b\n").code == 0
 
 
+@pytest.mark.slow  # as tests/training/engine/test_ranks.py and test_train_lm.py, with another model
 def test_two_processes_train_what_one_does(text: Path, call: Run) -> None:
     """Two processes with batches of 8 train on the joint batches of one process with 16."""
     args = ("-t", "words", "--vocab", "vocab.tsv", *SMALL, "--dropout", 0, "--steps", 6, "--lr", "1e-2", "--warmup", 0,

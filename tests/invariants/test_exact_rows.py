@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import ROOT
+from conftest import ROOT, this_month
 from tiny_models import tiny
 
 from nlptools.compute.backend import Backend
@@ -96,8 +96,12 @@ def test_likelihoods_of_choices(name: str) -> None:
     assert done.returncode == 0, done.stderr.decode()
 
 
-@models
-@pytest.mark.parametrize("settings", [{"temperature": 0}, {"num_samples": 2}, {"top_k": 9, "top_p": 0.8}], ids=str)
+GREEDY: dict[str, Any] = {"temperature": 0}
+SAMPLED: list[dict[str, Any]] = [{"num_samples": 2}, {"top_k": 9, "top_p": 0.8}]
+DRAWN = [(name, settings) for settings in SAMPLED for name in MODELS]
+
+
+@pytest.mark.parametrize(("name", "settings"), [*((name, GREEDY) for name in MODELS), *this_month(DRAWN, 5)], ids=str)
 def test_continuations_and_their_log_probabilities(name: str, settings: dict[str, Any]) -> None:
     """Also where windows move on, and where prompts take the places of those that have ended."""
     backend = Backend(torch.device("cpu"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from conftest import this_month
 
 from nlptools.configs.generation import Generate
 from nlptools.inference.generation.continuation import Continuation
@@ -40,25 +41,26 @@ def expected(logits: torch.Tensor, settings: Generate) -> np.ndarray:
     return out
 
 
-@pytest.mark.parametrize("vocabulary", [40, 3000])
-@pytest.mark.parametrize(
-    "settings",
-    [
-        Generate(),
-        Generate(temperature=0.5),
-        Generate(top_k=5),
-        Generate(top_p=0.7),
-        Generate(top_p=0.999),
-        Generate(min_p=0.2),
-        Generate(min_p=1e-4, temperature=1.5),
-        Generate(top_k=20, top_p=0.8, min_p=0.05, temperature=0.9),
-        Generate(top_p=0.0),
-        Generate(typical=0.3),
-        Generate(typical=0.9, temperature=0.7),
-        Generate(top_n_sigma=1.0, temperature=2.0),
-        Generate(top_n_sigma=2.0, typical=0.8, top_k=30, top_p=0.95, min_p=0.01),
-    ],
-)
+SETTINGS = [
+    Generate(),
+    Generate(temperature=0.5),
+    Generate(top_k=5),
+    Generate(top_p=0.7),
+    Generate(top_p=0.999),
+    Generate(min_p=0.2),
+    Generate(min_p=1e-4, temperature=1.5),
+    Generate(top_k=20, top_p=0.8, min_p=0.05, temperature=0.9),
+    Generate(top_p=0.0),
+    Generate(typical=0.3),
+    Generate(typical=0.9, temperature=0.7),
+    Generate(top_n_sigma=1.0, temperature=2.0),
+    Generate(top_n_sigma=2.0, typical=0.8, top_k=30, top_p=0.95, min_p=0.01),
+]
+# sorting 20,000 rows of many words takes seconds
+CASES = [(40, settings) for settings in SETTINGS] + [(3000, settings) for settings in this_month(SETTINGS, 4)]
+
+
+@pytest.mark.parametrize(("vocabulary", "settings"), CASES)
 def test_every_token_comes_as_often_as_it_should(vocabulary: int, settings: Generate) -> None:
     torch.manual_seed(1)
     row = torch.randn(vocabulary) * 2
