@@ -1261,7 +1261,7 @@ complete -c nlptools -n '__fish_seen_subcommand_from project' -l output -s o -r 
 complete -c nlptools -n '__fish_seen_subcommand_from project' -l force -l no-force -d 'Replace the output if it exists.'
 complete -c nlptools -n '__fish_seen_subcommand_from project' -l method -x -a 'pca tsne umap' -d 'Principal components, t-SNE or UMAP; the last two need the extra viz.'
 complete -c nlptools -n '__fish_seen_subcommand_from project' -l dims -r -d 'Dimensions of the map: 2 or 3.'
-complete -c nlptools -n '__fish_seen_subcommand_from project' -l axes -r -d 'Own axis from the first word to the second, such as man,woman: words are placed by the product of their vector and the difference of these two, at length 1. Given twice or three times, in place of --method. Not with --method tsne, --method umap, --dims.'
+complete -c nlptools -n '__fish_seen_subcommand_from project' -l axes -r -d 'Own axis from the first word to the second, such as man,woman: words are placed by the product of their vector and the difference of these two, at length 1. Given twice or three times, instead of --method. Not with --method tsne, --method umap, --dims.'
 complete -c nlptools -n '__fish_seen_subcommand_from project' -l spherize -l no-spherize -d 'First move the mean of the vectors to 0 and scale them to length 1, as the Embedding Projector does.'
 complete -c nlptools -n '__fish_seen_subcommand_from project' -l words -r -d 'Show only the words of this file, in its order: a word per line, optionally with a tab and the name of its group.'
 complete -c nlptools -n '__fish_seen_subcommand_from project' -l count -s n -r -d 'Show only the first N words; 0: all. Default: 1000 in .png, .svg and .html; all in .tsv, in directories and with --words.'

@@ -24,6 +24,8 @@ from hypothesis import settings
 ROOT = Path(__file__).resolve().parent.parent
 # as `compute.memory` sets it; MKL reads it once, and another test may have computed before a command sets it
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
+# threads that wait sleep: test processes share the cores, and a thread that spins keeps the one that it waits for from its core
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # umap takes half a minute to compile what runs for two seconds
 Item = TypeVar("Item")
 ALL = "NLPTOOLS_TEST_ALL" in os.environ  # set by bin/test --all
