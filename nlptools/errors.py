@@ -65,6 +65,14 @@ class DataError(NlptoolsError):
         super().__init__(place + message, hint=hint)
 
 
+class InvalidText(DataError):
+    """A text that is not what a model reads. `row`: its number among the texts, from 0."""
+
+    def __init__(self, message: str, row: int, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.row = row
+
+
 class InputError(NlptoolsError):
     exit_code = 66
 

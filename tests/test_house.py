@@ -69,7 +69,7 @@ MODULES = {
     "mpl_toolkits": ("vectors/maps/picture.py",),
     "sklearn": ("vectors/maps/reduction.py",),
     "pyarrow": ("formats/records.py",),
-    "PIL": ("formats/images.py",),
+    "PIL": ("files/images.py",),
     "jinja2": ("text/template_worker.py",),
     "hnswlib": ("vectors/graph_index.py",),
     "umap": ("vectors/maps/reduction.py",),

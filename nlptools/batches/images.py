@@ -12,9 +12,8 @@ import numpy as np
 
 from nlptools.batches.encoder_rows import EncoderRows
 from nlptools.batches.features import FeatureBatch, FeatureBatches, Features
-from nlptools.batches.weighted_tokens import InvalidText
-from nlptools.errors import DataError
-from nlptools.formats.images import read_image
+from nlptools.errors import DataError, InvalidText
+from nlptools.files.images import PatchGrid, read_image
 from nlptools.text.tokenizer import Tokenizer
 
 
@@ -23,38 +22,21 @@ class ImageEncoding:
     """How paths of pictures become rows. The tokenizer numbers the patches.
 
     Attributes:
-        height, width: that pictures are scaled to, multiples of `patch`.
-        channels: C, 1 (gray) or 3.
-        patch: S.
+        grid: pictures are scaled to its size.
     """
 
     tokenizer: Tokenizer
-    height: int
-    width: int
-    channels: int
-    patch: int
-
-    @property
-    def count(self) -> int:
-        """P."""
-        return (self.height // self.patch) * (self.width // self.patch)
+    grid: PatchGrid
 
     def rows(self, texts: Sequence[Sequence[str]]) -> Features:
         """One row for each element, which is one path. Raises InvalidText for what is not a picture, Unavailable."""
-        N, P = len(texts), self.count
-        pixels = np.empty((N, P, self.patch**2 * self.channels), np.uint8)
+        grid, N, P = self.grid, len(texts), self.grid.count
+        pixels = np.empty((N, P, grid.numbers), np.uint8)
         for row, (path, *_) in enumerate(texts):
-            pixels[row] = self._patches(picture(path, row, self.channels, (self.height, self.width)))
+            pixels[row] = grid.cut(picture(path, row, grid.channels, (grid.height, grid.width)))
         ids = np.tile(np.arange(P, dtype=np.int32), N)
         rows = EncoderRows(ids, np.zeros(N * P, np.uint8), np.arange(N + 1, dtype=np.int64) * P)
         return Features(rows, tables={"pixels": pixels.reshape(-1)})
-
-    def _patches(self, values: np.ndarray) -> np.ndarray:
-        """(H, W, C) -> (P, F)."""
-        S = self.patch
-        H, W, C = values.shape
-        cut = values.reshape(H // S, S, W // S, S, C).swapaxes(1, 2)
-        return cut.reshape(-1, S * S * C)
 
 
 def picture(path: str, row: int, channels: int = 0, size: tuple[int, int] | None = None) -> np.ndarray:

@@ -13,21 +13,8 @@ import numpy as np
 
 from nlptools.batches.encoder_rows import EncoderRows, padded, ranges
 from nlptools.batches.features import FeatureBatch, FeatureBatches, Features
-from nlptools.errors import DataError, shown
-from nlptools.formats.examples import Place
+from nlptools.errors import InvalidText, shown
 from nlptools.text.tokenizer import Tokenizer
-
-
-class InvalidText(DataError):
-    """A text that is not what a model reads. `row`: its number among the texts, from 0."""
-
-    def __init__(self, message: str, row: int) -> None:
-        super().__init__(message)
-        self.row = row
-
-    def at(self, place: Place) -> DataError:
-        """The error with the place of the example."""
-        return DataError(str(self), path=place.path, line=place.line or None)
 
 
 @dataclass(frozen=True)

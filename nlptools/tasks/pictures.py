@@ -15,8 +15,7 @@ from nlptools.models.tasks.vision import VisionTransformer
 
 def encoding(loaded: bundle.Bundle[VisionTransformer], max_length: int, threads: int) -> ImageEncoding:
     """How paths become rows for the model of a directory."""
-    sizes = loaded.model.config
-    return ImageEncoding(loaded.tokenizer, sizes.height, sizes.width, sizes.channels, sizes.patch_size)
+    return ImageEncoding(loaded.tokenizer, loaded.model.config.grid)
 
 
 def row_logits(model: VisionTransformer, features: Features, backend: Backend) -> Callable[[np.ndarray], np.ndarray]:

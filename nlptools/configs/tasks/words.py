@@ -76,6 +76,15 @@ class ClassifyScratch(TextScratch):
         only={"scratch": ("vit",)},
     )
     patch_size: int = option(4, "Side of a patch in pixels.", low=1, high=256, metavar="N", only={"scratch": ("vit",)})
+    window: int = option(
+        0,
+        "Attention within windows of N x N patches, shifted by half a window in every second layer (Swin, Liu et al. 2021); 0:"
+        " attention to all patches.",
+        low=0,
+        high=1 << 8,
+        metavar="N",
+        only={"scratch": ("vit",)},
+    )
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,10 @@ from nlptools import bundle
 from nlptools.batches.features import WEIGHT, Encoding, Features
 from nlptools.batches.images import ImageEncoding
 from nlptools.batches.text_rows import TextEncoding
-from nlptools.batches.weighted_tokens import InvalidText, NumberEncoding
+from nlptools.batches.weighted_tokens import NumberEncoding
 from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.configs.tasks.table import GLUE
-from nlptools.errors import UsageError
+from nlptools.errors import InvalidText, UsageError
 from nlptools.files.line_records import escape
 from nlptools.formats.examples import Columns, TextExample
 from nlptools.formats.glue import GLUE as GLUE_TASKS
@@ -123,7 +123,7 @@ class TextTask(TaskOf[TextExample, P]):
         try:
             rows = encoding.rows(texts)
         except InvalidText as error:
-            raise error.at(examples[error.row].place) from None
+            raise examples[error.row].place.error(str(error), error.hint) from None
         if self.both_orders:
             rows = replace(rows, examples=np.arange(0, 2 * len(examples) + 1, 2), cut=-(-rows.cut // 2))
         return replace(rows, targets=self._targets_of_rows(examples)) if labelled else rows

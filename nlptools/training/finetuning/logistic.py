@@ -12,9 +12,9 @@ import torch
 from nlptools.batches.features import Features
 from nlptools.batches.source import BatchSource, Share
 from nlptools.batches.text_rows import TextEncoding
-from nlptools.batches.weighted_tokens import InvalidText, NumberEncoding, WeightedBatches
+from nlptools.batches.weighted_tokens import NumberEncoding, WeightedBatches
 from nlptools.compute.backend import Backend
-from nlptools.errors import UsageError
+from nlptools.errors import InvalidText, UsageError
 from nlptools.files.json_fields import numbers
 from nlptools.formats.examples import TaskExample
 from nlptools.json_types import JsonObject
@@ -60,12 +60,12 @@ class LogisticNetwork(WordNetwork[Logistic]):
             return self._encoding
         count = len(texts[0][0].split())
         if not count:
-            raise InvalidText("expected numbers, found an empty text", 0).at(examples[0].place)
+            raise examples[0].place.error("expected numbers, found an empty text")
         self._encoding = _of_numbers(count)
         try:
             values = torch.from_numpy(self._encoding.values(texts))
         except InvalidText as error:
-            raise error.at(examples[error.row].place) from None
+            raise examples[error.row].place.error(str(error), error.hint) from None
         self._scale, self._mean = torch.std_mean(values.double(), 0, correction=0)
         return self._encoding
 

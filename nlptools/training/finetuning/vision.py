@@ -12,10 +12,10 @@ import torch
 from nlptools.batches.features import Features
 from nlptools.batches.images import ImageBatches, ImageEncoding, picture
 from nlptools.batches.source import BatchSource, Share
-from nlptools.batches.weighted_tokens import InvalidText
 from nlptools.compute.backend import Backend
 from nlptools.configs.text_classifiers import HEADS
-from nlptools.errors import UsageError
+from nlptools.errors import InvalidText, UsageError
+from nlptools.files.images import PatchGrid
 from nlptools.files.json_fields import numbers, wholes
 from nlptools.formats.examples import TaskExample
 from nlptools.json_types import JsonObject
@@ -57,27 +57,28 @@ class ImageNetwork(WordNetwork[VisionTransformer]):
             self._encoding = self._of_size(side or H, side or W, C)
             rows = self._encoding.rows([example.texts for example in examples])
         except InvalidText as error:
-            raise error.at(examples[error.row].place) from None
+            raise examples[error.row].place.error(str(error), error.hint) from None
         values = torch.from_numpy(rows.tables["pixels"]).view(-1, C)
         self._scale, self._mean = torch.std_mean(values.double() / 255, 0, correction=0)
         return self._encoding
 
     def _of_size(self, height: int, width: int, channels: int) -> ImageEncoding:
-        """Raises UsageError for a size that is not a multiple of the patches."""
-        S = self.scratch.patch_size
-        if height % S or width % S:
+        """Raises UsageError for a size that is not a multiple of the patches, or of the windows."""
+        grid = PatchGrid(height, width, channels, self.scratch.patch_size)
+        grid.check("--image-size scales them to a multiple of --patch-size")
+        window, (rows, columns) = self.scratch.window, grid.sides
+        if window and (rows % window or columns % window):
             raise UsageError(
-                f"pictures of {width} x {height} pixels cannot be cut into patches of {S} x {S}",
-                hint="--image-size scales them to a multiple of --patch-size",
+                f"{columns} x {rows} patches cannot be divided into windows of {window} x {window}",
+                hint="--image-size and --patch-size determine the number of patches",
             )
-        count = (height // S) * (width // S)
-        names = Vocab([str(number) for number in range(1, count + 1)], [0] * count, {})
-        return ImageEncoding(builtin.NamedTokenizer("words", names), height, width, channels, S)
+        names = Vocab([str(number) for number in range(1, grid.count + 1)], [0] * grid.count, {})
+        return ImageEncoding(builtin.NamedTokenizer("words", names), grid)
 
     def learned(self) -> JsonObject:
-        encoding = self._encoding
-        assert encoding is not None
-        size = [encoding.height, encoding.width, encoding.channels]
+        assert self._encoding is not None
+        grid = self._encoding.grid
+        size = [grid.height, grid.width, grid.channels]
         return {"size": [*size], "mean": [*self._mean.tolist()], "scale": [*self._scale.tolist()]}
 
     def restore(self, learned: JsonObject) -> None:
@@ -89,9 +90,10 @@ class ImageNetwork(WordNetwork[VisionTransformer]):
     def model(self, task: Task) -> VisionTransformer:
         encoding, scratch = self._encoding, self.scratch
         assert encoding is not None
-        shape = encoding.height, encoding.width, encoding.channels, encoding.patch
-        sizes = scratch.hidden_size, scratch.depth, HEADS, scratch.dropout
-        return VisionTransformer(VisionConfig(encoding.count, task.num_labels, *shape, *sizes))
+        grid = encoding.grid
+        shape = grid.height, grid.width, grid.channels, grid.patch
+        sizes = scratch.hidden_size, scratch.depth, HEADS, scratch.dropout, scratch.window
+        return VisionTransformer(VisionConfig(grid.count, task.num_labels, *shape, *sizes))
 
     def begin(self, model: VisionTransformer) -> None:
         model.standardize(self._mean, self._scale)

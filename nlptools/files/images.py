@@ -1,17 +1,65 @@
-"""Pictures in PNG and JPEG files, as arrays."""
+"""Pictures in PNG and JPEG files, as arrays, and their patches.
+
+Shapes: H height, W width, C channels, P patches of a picture, F numbers of a patch.
+"""
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from nlptools.errors import DataError, Unavailable, display, reason
+from nlptools.errors import DataError, Unavailable, UsageError, display, reason
 
 FORMATS = ("PNG", "JPEG")
 GRAY, COLOR = 1, 3  # channels
 _MODES = {GRAY: "L", COLOR: "RGB"}
+
+
+@dataclass(frozen=True)
+class PatchGrid:
+    """Pictures of one size, cut into square patches, from left to right and from top to bottom.
+
+    Attributes:
+        height, width: multiples of `patch`.
+        channels: C, 1 (gray) or 3.
+        patch: the side of a patch.
+    """
+
+    height: int
+    width: int
+    channels: int
+    patch: int
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """The rows and the columns of patches."""
+        return self.height // self.patch, self.width // self.patch
+
+    @property
+    def count(self) -> int:
+        """P."""
+        rows, columns = self.sides
+        return rows * columns
+
+    @property
+    def numbers(self) -> int:
+        """F."""
+        return self.patch**2 * self.channels
+
+    def check(self, hint: str) -> None:
+        """Raise UsageError, with `hint`, for a size that is not a multiple of the patches."""
+        S = self.patch
+        if self.height % S or self.width % S:
+            size = f"{self.width} x {self.height} pixels"
+            raise UsageError(f"pictures of {size} cannot be cut into patches of {S} x {S}", hint=hint)
+
+    def cut(self, values: np.ndarray) -> np.ndarray:
+        """(H, W, C) -> (P, F)."""
+        (rows, columns), S, C = self.sides, self.patch, self.channels
+        return values.reshape(rows, S, columns, S, C).swapaxes(1, 2).reshape(self.count, self.numbers)
 
 
 def read_image(path: str, channels: int = 0, size: tuple[int, int] | None = None) -> np.ndarray:
