@@ -288,7 +288,7 @@ def _load(path: Path) -> Bundle:
     from nlptools.text import tokenizer as tokenizers
 
     family = registry.find(arch).family
-    if family == registry.ENCODER_DECODER:
+    if family in registry.PAIRED:
         source, target = tokenizer_pairs.load_pair(path)
         _check_pair(path, source, target, model.config)
         config["eos_token_id"] = model.config.eos

@@ -109,6 +109,7 @@ class PairBatches(EpochSource[PairBatch, _Plan]):
         seed: int,
         pad: int,
         marks: PairMarks,
+        ids_per_position: int = 1,
         share: Share = WHOLE,
     ) -> None:
         """Args:
@@ -116,6 +117,7 @@ class PairBatches(EpochSource[PairBatch, _Plan]):
                 included; a longer pair is a separate batch. 0: no limit.
             batch_size: most rows of a joint batch; 0: no limit.
             pad, marks: the tokens for padding, and around sources and targets.
+            ids_per_position: source tokens that count as one.
 
         Raises:
             UsageError: neither `batch_tokens` nor `batch_size`.
@@ -124,7 +126,7 @@ class PairBatches(EpochSource[PairBatch, _Plan]):
             raise UsageError("no limit for a batch: expected a number of tokens, or of sentence pairs")
         super().__init__(seed, share)
         self.corpus, self.batch_tokens, self.batch_size = corpus, batch_tokens, batch_size
-        self._marks = _Marks(pad, marks)
+        self._marks, self._ids_per_position = _Marks(pad, marks), ids_per_position
         self.batches_per_epoch = float(self._length())
 
     def _length(self) -> int:
@@ -138,7 +140,8 @@ class PairBatches(EpochSource[PairBatch, _Plan]):
         random = np.random.default_rng([self.seed, epoch])
         order = _sorted(source.lengths, target.lengths, random)
         marks = self._marks.pair
-        widest = np.maximum(source.lengths + marks.of_source, target.lengths + len(marks.read))[order]
+        positions = source.lengths // self._ids_per_position + marks.of_source
+        widest = np.maximum(positions, target.lengths + len(marks.read))[order]
         # start at a random pair of the first batch, so that all batches are cut elsewhere in each epoch
         shift = int(random.integers(_rows_that_fit(widest, self.batch_tokens, self.batch_size)))
         order, widest = np.roll(order, -shift), np.roll(widest, -shift)

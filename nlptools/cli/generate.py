@@ -112,9 +112,9 @@ def _translate_all(
     out: LineWriter,
 ) -> None:
     """Write the translation of each source, or the score of each target."""
-    size = 1 if lines.line_buffered else translate.window
+    size = 1 if lines.line_buffered else translator.window(translate)
     key = "target" if translate.score_target else "source"
-    check = partial(translator.check_source, options=translate) if generate.strict else None
+    check = partial(translator.check_source, options=translate) if generate.strict or translator.reads_images else None
     items = partial(_items, json_input=files.json_input, key=key, check=check)
     for number, batch in _batches(blocks, items, size):
         if translate.score_target:
@@ -287,7 +287,7 @@ def _at(path: str, line: int, check: Callable[..., None], *arguments: object) ->
     try:
         check(*arguments)
     except (DataError, UsageError) as error:
-        raise DataError(str(error), path=path, line=line) from None
+        raise DataError(str(error), path=path, line=line, hint=error.hint) from None
 
 
 def _continue(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from nlptools.errors import BundleError
+from nlptools.errors import BundleError, UsageError
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -48,6 +48,13 @@ def check_sizes(config: DataclassInstance, **limits: int) -> None:
             raise BundleError(f"{field.name} is {value!r:.80}, expected a number from 0 to 1")
         if field.type == "bool" and type(value) is not bool:
             raise BundleError(f"{field.name} is {value!r:.80}, expected true or false")
+
+
+def check_patches(width: int, height: int, patch: int, hint: str) -> None:
+    """Raise UsageError, with `hint`, for pictures whose size is not a multiple of the patches."""
+    if height % patch or width % patch:
+        size = f"{width} x {height} pixels"
+        raise UsageError(f"pictures of {size} cannot be cut into patches of {patch} x {patch}", hint=hint)
 
 
 def checked_cutoffs(cutoffs: object, vocab_size: int) -> tuple[int, ...]:

@@ -132,6 +132,16 @@ class PairTraining(Training):
 
 
 @dataclass(frozen=True)
+class SourceImages:
+    """How names of image files are read: the size in pixels, the side of a patch, and whether other sizes are scaled."""
+
+    width: int
+    height: int
+    patch: int
+    resize: bool
+
+
+@dataclass(frozen=True)
 class TrainSeq2Seq:
     """Model options"""
 
@@ -194,6 +204,16 @@ class TrainSeq2Seq:
     def shared(self) -> dict[str, object]:
         """The options that all architectures have, but the architecture itself."""
         return {each.name: vars(self)[each.name] for each in fields(TrainSeq2Seq) if each.name != "arch"}
+
+    @property
+    def architecture(self) -> str:
+        """The name of the architecture in `models.registry`."""
+        return f"seq2seq-{self.arch}"
+
+    @property
+    def images(self) -> SourceImages | None:
+        """How sources are read as images; None: they are texts."""
+        return None
 
     @property
     def has_dropout(self) -> bool:
@@ -262,7 +282,17 @@ class Translate:
         """Raise UsageError for options that read attention weights, for a model without attention to the source."""
         for flag, given in (("--alignments", self.alignments), ("--coverage-penalty", self.coverage_penalty)):
             if given and not attends:
-                raise UsageError(f"{flag} requires attention to the source, which the model does not have")
+                raise UsageError(f"{flag} requires attention to source tokens, which the model does not have")
+
+    def check_source(self, images: bool) -> None:
+        """Raise UsageError for options that change texts, for a model that reads `images`."""
+        for flag, given in (
+            ("--max-source-length", self.max_source_length),
+            ("--source-lang", self.source_lang),
+            ("--long", self.long != "cut"),
+        ):
+            if given and images:
+                raise UsageError(f"{flag} is for sources that are texts, and the model reads images")
 
     def check_stream(self, stream: bool) -> None:
         """Raise UsageError for --stream, which only language models have."""

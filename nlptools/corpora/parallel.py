@@ -18,7 +18,7 @@ from nlptools.corpora.array_files import ArrayFiles, open_arrays
 from nlptools.corpora.counts import Counts
 from nlptools.corpora.segmentations import DistinctWords, Sampling, Segmentations, Sentences, offsets_of
 from nlptools.corpora.sentence_pairs import PairBlock
-from nlptools.errors import DataError
+from nlptools.errors import DataError, InvalidText
 from nlptools.files import json_fields
 from nlptools.files.line_records import escape
 from nlptools.json_types import JsonObject
@@ -186,7 +186,10 @@ class _Side:
 
 def _spool_block(block: PairBlock, sides: list[_Side], cuts: bool, threads: int, files: ArrayFiles) -> ParallelCounts:
     source, target = sides
-    sources = flat_ids(source.tokenizer.encode_lines(block.sources, threads))
+    try:
+        sources = flat_ids(source.tokenizer.encode_lines(block.sources, threads))
+    except InvalidText as error:
+        raise DataError(str(error), path=block.path, line=block.start + error.row, hint=error.hint) from None
     targets = flat_ids(target.tokenizer.encode_lines(block.targets, threads))
     full = (sources[1] > 0) & (targets[1] > 0)
     long = full & (source.too_long(sources[1]) | target.too_long(targets[1]))

@@ -62,6 +62,14 @@ def read_parallel(source_path: str, target_path: str, errors: str = "strict") ->
         start += len(sources)
 
 
+def in_parts(blocks: Iterator[PairBlock], size: int) -> Iterator[PairBlock]:
+    """Blocks of at most `size` pairs."""
+    for block in blocks:
+        for i in range(0, len(block.sources), size):
+            part = slice(i, i + size)
+            yield PairBlock(block.path, block.start + i, block.sources[part], block.targets[part])
+
+
 def kept(blocks: Iterator[PairBlock], path: Path) -> Iterator[PairBlock]:
     """Pass `blocks` on, and write all of them to the file `path` as a table, since a pipe can be read only once.
 

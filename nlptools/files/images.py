@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nlptools.errors import DataError, Unavailable, UsageError, display, reason
+from nlptools.errors import DataError, Unavailable, display, reason
 
 FORMATS = ("PNG", "JPEG")
 GRAY, COLOR = 1, 3  # channels
@@ -48,13 +48,6 @@ class PatchGrid:
     def numbers(self) -> int:
         """F."""
         return self.patch**2 * self.channels
-
-    def check(self, hint: str) -> None:
-        """Raise UsageError, with `hint`, for a size that is not a multiple of the patches."""
-        S = self.patch
-        if self.height % S or self.width % S:
-            size = f"{self.width} x {self.height} pixels"
-            raise UsageError(f"pictures of {size} cannot be cut into patches of {S} x {S}", hint=hint)
 
     def cut(self, values: np.ndarray) -> np.ndarray:
         """(H, W, C) -> (P, F)."""

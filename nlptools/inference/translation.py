@@ -26,7 +26,7 @@ from nlptools.inference.opening import Asked, Opened
 from nlptools.layers.quantized import Rounding
 from nlptools.models.contract import EncoderDecoder
 from nlptools.models.translation.ensemble import Ensemble
-from nlptools.text import pair_format
+from nlptools.text import pair_format, pixels
 from nlptools.text.pair_format import PairMarks
 from nlptools.text.unknown import UnknownTokens
 
@@ -88,6 +88,16 @@ class Translator:
         """See `quantization.Quantizable`."""
         return [Rounding(cast(nn.Module, model), cast(nn.Module, model), model.output) for model in self._models]
 
+    @property
+    def reads_images(self) -> bool:
+        """Whether sources are names of image files."""
+        return self.model.config.source_length is not None
+
+    def window(self, options: Translate) -> int:
+        """The most sources to read together."""
+        length = self.model.config.source_length
+        return options.window if length is None else min(options.window, pixels.at_a_time(length))
+
     # -- translating --------------------------------------------------------------------------------------------------
 
     def translate(
@@ -98,10 +108,10 @@ class Translator:
         *,
         seed: int = 1,
     ) -> Iterator[list[Translated]]:
-        """The outputs for each line, in order; `options.window` lines are read at a time."""
+        """The outputs for each line, in order; at most `options.window` lines are read at a time."""
         options = options or Translate()
         lines, first = iter(lines), 0
-        while batch := list(itertools.islice(lines, options.window)):
+        while batch := list(itertools.islice(lines, self.window(options))):
             yield from self.translate_batch(batch, settings, options, seed=seed, first=first)
             first += len(batch)
 
@@ -125,6 +135,7 @@ class Translator:
         """
         options = options or Translate()
         options.check_attention(self.model.attends)
+        options.check_source(self.reads_images)
         settings, marks = resolved(settings or Generate()), self._marks(options)
         parts = self._source_parts(lines, options, settings.strict)
         ids = [part for row in parts for part in row]
@@ -176,6 +187,8 @@ class Translator:
 
     def _longest(self, options: Translate) -> int:
         """The most tokens of a source."""
+        if (length := self.model.config.source_length) is not None:
+            return int(length)
         most = options.max_source_length or self.model.max_context or source_parts.LIMIT
         # positions, the tokens around the source among them
         around = self.format.plain.of_source if not self.format.tokens else 2
@@ -186,7 +199,7 @@ class Translator:
         return self.format.marks(options.source_lang, options.target_lang)
 
     def check_source(self, source: str, options: Translate) -> None:
-        """Raise DataError, with both numbers, for a source that is too long."""
+        """Raise DataError for an image that cannot be read, and, with both numbers, for a source that is too long."""
         ids, most = self.source_tokenizer.encode(source), self._longest(options)
         if len(ids) > most:
             raise _too_long(ids, most)

@@ -276,6 +276,12 @@ TABLE: Mapping[str, Uses] = {
         _ENCODER_DECODER, served={**_ENCODER_DECODER.served, EMBED: "embedding.text_embedder:of_encoder_decoder"}
     ),
     WITHOUT_ATTENTION[registry.ENCODER_DECODER]: _ENCODER_DECODER,
+    registry.CAPTIONER: Uses(
+        "a model of pictures",
+        GENERATE,
+        dict.fromkeys((GENERATE, TRANSLATE), "translation:Translator.opened"),
+        together=(GENERATE, TRANSLATE),
+    ),
     registry.ENCODER: Uses(
         "an encoder without a head that predicts masked tokens", EMBED, {**_ENCODER, **_ASK}, also=("finetune",)
     ),

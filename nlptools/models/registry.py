@@ -16,6 +16,7 @@ LANGUAGE = "language"  # contract.LanguageModel: train-lm
 BIDIRECTIONAL = "bidirectional"  # language.elmo.Elmo: a language model in each direction: train-lm
 NGRAM = "n-gram"  # language.ngram.NGrams, which needs no PyTorch: train-lm
 ENCODER_DECODER = "encoder-decoder"  # contract.EncoderDecoder: train-seq2seq
+CAPTIONER = "captioner"  # contract.EncoderDecoder, of pictures to texts: train-seq2seq --source-images
 ENCODER = "encoder"  # contract.Encoder, with any heads: pretrain-bert
 READER = "reader"  # the layers of a decoder without its output head, perhaps reading in both directions: embed
 TASK_DECODER = "task-decoder"  # a language model with heads of tasks instead of its output head: finetune
@@ -24,6 +25,7 @@ LOGISTIC = "logistic"  # a linear model without pretraining: finetune --scratch 
 IMAGE_CLASSIFIER = "image-classifier"  # of pictures: finetune --scratch vit
 WORD_READER = "word-reader"  # LSTMs over words and the features of an ELMo, for any task: finetune --features
 WORD_TAGGER = "word-tagger"  # labels of words, trained without pretraining: finetune --task tag --scratch
+PAIRED = (ENCODER_DECODER, CAPTIONER)  # with a tokenizer of the source and one of the target
 WITHOUT_PRETRAINING = (TEXT_CLASSIFIER, LOGISTIC, IMAGE_CLASSIFIER, WORD_READER, WORD_TAGGER)
 
 
@@ -149,6 +151,7 @@ ARCHITECTURES = {
             "ConvolutionTranslator",
             options="seq2seq:Seq2SeqConvolution",
         ),
+        _row("seq2seq-vision", CAPTIONER, "translation.vision", "Captioner"),
         _row("bert", ENCODER, "encoders.bert", "BertWithHeads", _BERTS, "EncoderConfig"),
         _row(
             "rotary-encoder",

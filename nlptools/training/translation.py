@@ -16,13 +16,14 @@ from nlptools.batches.source import Share
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.generation import Generate
-from nlptools.configs.seq2seq import PairTraining, TrainSeq2Seq
+from nlptools.configs.seq2seq import PairTraining, SourceImages, TrainSeq2Seq
 from nlptools.corpora import parallel
 from nlptools.corpora import sentence_pairs as pairs
 from nlptools.corpora.parallel import ParallelCorpus, ParallelCounts
 from nlptools.corpora.segmentations import Sampling
 from nlptools.errors import BundleError, UsageError
 from nlptools.files import artifacts, hub_cache, streams
+from nlptools.files.images import COLOR, PatchGrid
 from nlptools.inference.generation import decoding, forced
 from nlptools.inference.perplexity import perplexity
 from nlptools.metrics.criterion import LOSS, Criterion
@@ -30,8 +31,9 @@ from nlptools.metrics.translation.bleu import Bleu
 from nlptools.models import registry
 from nlptools.models.contract import EncoderDecoder
 from nlptools.models.translation.vocabularies import Vocabularies
-from nlptools.text import pair_format, tokenizer_pairs
+from nlptools.text import pair_format, pixels, tokenizer_pairs
 from nlptools.text.pair_format import PairFormat, PairMarks
+from nlptools.text.pixels import Pixels
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.training import advice, initial
 from nlptools.training.engine.job import Trained, run_job
@@ -57,9 +59,8 @@ def train_seq2seq(
     With `settings.source` and `settings.target` the pairs come from those two files instead. The same call continues a
     stopped run. `invocation` goes into the training record. Raises as `engine.job.run_job`.
     """
-    arch = f"seq2seq-{settings.arch}"
     if type(settings) is TrainSeq2Seq:
-        settings = registry.options_class(arch)(**settings.shared)
+        settings = registry.options_class(settings.architecture)(**settings.shared)
     settings.check()
     run.check()
     compute = compute or Compute()
@@ -116,8 +117,11 @@ class _EncoderDecoder(SpooledTask[ParallelCorpus]):
 
     def _read(self, names: Sequence[str], side_by_side: bool) -> Iterator[pairs.PairBlock]:
         if side_by_side:
-            return pairs.read_parallel(names[0], names[1], self.encoding_errors)
-        return pairs.read_pairs(names, self.encoding_errors, self.options.text_column, self.options.delimiter)
+            blocks = pairs.read_parallel(names[0], names[1], self.encoding_errors)
+        else:
+            blocks = pairs.read_pairs(names, self.encoding_errors, self.options.text_column, self.options.delimiter)
+        length = self.config.source_length
+        return blocks if length is None else pairs.in_parts(blocks, pixels.at_a_time(length))
 
     def longest(self, option: int) -> int:
         """Maximum tokens of a side: the option, and the limit of a model with learned positions; 0: no limit."""
@@ -133,7 +137,8 @@ class _EncoderDecoder(SpooledTask[ParallelCorpus]):
         return parallel.open_spooled(path)
 
     def describe(self, counts: ParallelCounts) -> str:
-        parts = [f"{messages.counted(counts.pairs, 'pair')}, {counts.source_tokens:,} source"]
+        source = counts.source_tokens // self.config.ids_per_position
+        parts = [f"{messages.counted(counts.pairs, 'pair')}, {source:,} source"]
         parts[0] += f" and {counts.target_tokens:,} target tokens"
         unknown = counts.source_unknown + counts.target_unknown
         parts += [f"{unknown:,} unknown"] if unknown else []
@@ -143,7 +148,7 @@ class _EncoderDecoder(SpooledTask[ParallelCorpus]):
         return ", ".join(parts)
 
     def model(self) -> Any:
-        return initial.model(f"seq2seq-{self.options.arch}", self.config, self.seed, self.options.init)
+        return initial.model(self.options.architecture, self.config, self.seed, self.options.init)
 
     def objective(self, model: EncoderDecoder) -> Seq2Seq:
         return Seq2Seq(model, self.options.label_smoothing, self.options.r_drop)
@@ -163,6 +168,7 @@ class _EncoderDecoder(SpooledTask[ParallelCorpus]):
             seed=self.seed,
             pad=self.config.pad,
             marks=self.marks,
+            ids_per_position=self.config.ids_per_position,
             share=share,
         )
 
@@ -177,7 +183,7 @@ class _EncoderDecoder(SpooledTask[ParallelCorpus]):
     ) -> None:
         bundle.save_pair(
             directory,
-            f"seq2seq-{self.options.arch}",
+            self.options.architecture,
             model,
             weights,
             self.source_tokenizer,
@@ -267,9 +273,20 @@ def _tokenizers(settings: TrainSeq2Seq) -> tuple[Tokenizer, Tokenizer]:
         assert settings.init is not None
         return tokenizer_pairs.load_pair(hub_cache.locate(settings.init))
     source = target = initial.load_tokenizer("--tokenizer", settings.tokenizer, settings.vocab)
+    if settings.images is not None:
+        return _of_images(settings.images, target, settings.init)
     if settings.target_tokenizer is not None:
         target = initial.load_tokenizer("--target-tokenizer", settings.target_tokenizer)
     return tokenizer_pairs.pair(source, target)
+
+
+def _of_images(images: SourceImages, target: Tokenizer, init: str | None) -> tuple[Tokenizer, Tokenizer]:
+    """As `_tokenizers`, for sources that are images. Raises UsageError for another tokenizer than the one of `init`."""
+    if init is not None:
+        raise UsageError(f"--init {init}: a model of images keeps its tokenizer", hint=f"expected --tokenizer {init}")
+    target, _ = tokenizer_pairs.pair(target)
+    pad, eos, *_ = tokenizer_pairs.special_ids(target)
+    return Pixels(PatchGrid(images.height, images.width, COLOR, images.patch), images.resize, pad, eos), target
 
 
 def _has_own_tokenizer(settings: TrainSeq2Seq) -> bool:
@@ -291,7 +308,7 @@ def _config(settings: TrainSeq2Seq, source: Tokenizer, target: Tokenizer) -> Any
     """The sizes of the model. Raises UsageError, BundleError if they, or --init, do not fit the other options."""
     pad, eos, source_size, target_size = tokenizer_pairs.special_ids(source, target)
     tokens = {"source_vocab_size": source_size, "target_vocab_size": target_size, "pad": pad, "eos": eos}
-    arch = f"seq2seq-{settings.arch}"
+    arch = settings.architecture
     if settings.init is None:
         return registry.config_class(arch).from_options(settings, **tokens)
     config = initial.given_config(settings.init, arch, settings)

@@ -101,7 +101,7 @@ def test_one_vector_of_the_source_is_enough_for_short_sequences(call: Run, text:
     for flag, value in (("--alignments", ()), ("--coverage-penalty", (0.2,))):
         refused = call("generate", "m", "valid.src", flag, *value)
         assert (refused.code, refused.out) == (2, b"")
-        assert f"{flag} requires attention to the source" in refused.err
+        assert f"{flag} requires attention to source tokens" in refused.err
 
 
 def test_what_the_record_says(call: Run, text: Path) -> None:

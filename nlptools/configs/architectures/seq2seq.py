@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from nlptools.configs import option
 from nlptools.configs.architectures.shared import architecture, heads, inner_width, probability
-from nlptools.configs.seq2seq import TrainSeq2Seq
+from nlptools.configs.checks import check_patches
+from nlptools.configs.seq2seq import SourceImages, TrainSeq2Seq
+from nlptools.errors import UsageError
+
+
+def image_size(text: str) -> tuple[int, int]:
+    """The width and the height in a text such as `32` or `40x24`. Raises UsageError."""
+    found = re.fullmatch(r"([1-9]\d{0,3})(?:x([1-9]\d{0,3}))?", text)
+    if found is None:
+        raise UsageError(f"not a size of images: {text!r}, expected something like 32 or 40x24")
+    return int(found[1]), int(found[2] or found[1])
 
 
 def _embedding() -> int:
@@ -26,6 +37,46 @@ class Seq2SeqTransformerOptions(TrainSeq2Seq):
     )
     attention_dropout: float = probability("Dropout of the attention weights.", 0.0)
     activation_dropout: float = probability("Dropout inside the feed-forward layers.", 0.0)
+    source_images: bool = option(
+        False,
+        "Sources are names of image files (PNG or JPEG), read by the encoder of a Vision Transformer (Dosovitskiy et al. 2021);"
+        " --tokenizer is the tokenizer of the targets.",
+        excludes=("target_tokenizer", "max_source_length", "sample", "source_lang", "target_lang"),
+    )
+    image_size: str = option(
+        "32",
+        "Width and height of the images in pixels, or both as WIDTHxHEIGHT; another size is an error.",
+        metavar="N",
+        check=image_size,
+        needs=("source_images",),
+        excludes=("init",),
+    )
+    patch_size: int = option(
+        4,
+        "Side of a patch in pixels.",
+        low=1,
+        high=256,
+        metavar="N",
+        needs=("source_images",),
+        excludes=("init",),
+    )
+    resize: bool = option(
+        False, "Scale images of other sizes to --image-size.", needs=("source_images",), excludes=("init",)
+    )
+
+    @property
+    def architecture(self) -> str:
+        return "seq2seq-vision" if self.source_images else super().architecture
+
+    @property
+    def images(self) -> SourceImages | None:
+        width, height = image_size(self.image_size)
+        return SourceImages(width, height, self.patch_size, self.resize) if self.source_images else None
+
+    def check(self) -> None:
+        super().check()
+        width, height = image_size(self.image_size)
+        check_patches(width, height, self.patch_size, "--image-size has to be a multiple of --patch-size")
 
     @property
     def has_dropout(self) -> bool:

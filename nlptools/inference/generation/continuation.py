@@ -160,7 +160,8 @@ def read_sources(
     """An encoder-decoder's state after its start token, and the tokens that all outputs begin with."""
     ids, mask = padded([marks.source(list(source)) for source in sources], model.start_token)
     room = settings.max_new_tokens
-    limits = [max(len(source) + 50, settings.min_new_tokens) if room is None else room for source in sources]
+    unit = model.config.ids_per_position
+    limits = [max(len(source) // unit + 50, settings.min_new_tokens) if room is None else room for source in sources]
     if model.max_context is not None:
         limits = [min(limit, model.max_context - len(marks.given)) for limit in limits]
     real = backend.put(mask)

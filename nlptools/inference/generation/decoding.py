@@ -99,7 +99,7 @@ def translate(
     """
     continuations: list[list[Continuation]] = [[] for _ in sources]
     seeds = [(seed, first + i) for i in range(len(sources))] if seeds is None else seeds
-    for group in _alike(sources, settings):
+    for group in _alike(sources, settings, model.config.ids_per_position):
         if stop is not None and stop():
             return None
         opening = read_sources(
@@ -124,13 +124,14 @@ def translate(
     return continuations
 
 
-def _alike(sources: Sequence[Sequence[int]], settings: Generate) -> Iterator[list[int]]:
+def _alike(sources: Sequence[Sequence[int]], settings: Generate, ids_per_position: int) -> Iterator[list[int]]:
     """Groups of sources to decode together, the longest first, so that a lack of memory shows at once."""
     order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
     width = max(settings.beam or 1, settings.num_samples)
     begin = 0
     while begin < len(order):
-        most = min(_MOST_TOKENS // (len(sources[order[begin]]) + 1), _MOST_ROWS // width)
+        positions = len(sources[order[begin]]) // ids_per_position + 1
+        most = min(_MOST_TOKENS // positions, _MOST_ROWS // width)
         size = settings.batch_size or max(_FEWEST_SOURCES, most)
         yield order[begin : begin + size]
         begin += size

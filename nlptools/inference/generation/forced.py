@@ -39,7 +39,7 @@ def pair_scores(
     Returns None if `stop()` became true.
     """
     out: list[np.ndarray] = [np.zeros(0, np.float32)] * len(pairs)
-    for group in _groups(pairs, batch_tokens):
+    for group in _groups(pairs, batch_tokens, model.config.ids_per_position):
         if stop is not None and stop():
             return None
         hidden, _, targets = _forced(model, [pairs[i] for i in group], backend, marks, False)
@@ -60,7 +60,7 @@ def alignments(
 ) -> list[np.ndarray]:
     """For each target token, the position (from 0) of the source token that the model attends to most to predict it: (T,)."""
     out: list[np.ndarray] = [np.zeros(0, np.int64)] * len(pairs)
-    for group in _groups(pairs, batch_tokens):
+    for group in _groups(pairs, batch_tokens, model.config.ids_per_position):
         _, attention, _ = _forced(model, [pairs[i] for i in group], backend, marks, True)
         assert attention is not None
         weights = attention.cpu().numpy()
@@ -92,5 +92,5 @@ def _chosen(logits: Tensor, targets: Tensor) -> Tensor:
     return logits.gather(1, targets[:, None]).squeeze(1) - logits.logsumexp(1)
 
 
-def _groups(pairs: Sequence[Pair], batch_tokens: int) -> Iterator[list[int]]:
-    return by_length([max(len(source), len(target)) + 1 for source, target in pairs], batch_tokens)
+def _groups(pairs: Sequence[Pair], batch_tokens: int, unit: int) -> Iterator[list[int]]:
+    return by_length([max(len(source) // unit, len(target)) + 1 for source, target in pairs], batch_tokens)

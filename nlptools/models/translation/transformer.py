@@ -105,7 +105,10 @@ class Transformer(nn.Module):
     def encode(self, ids: Tensor, mask: Tensor | None = None, capacity: int | None = None) -> TransformerState:
         """See `contract.EncoderDecoder`."""
         mask = None if mask is None or bool(mask.all()) else mask[:, None, None]  # (B, 1, 1, S)
-        x = self.encoder_states(ids, mask)[-1]
+        return self.memory(self.encoder_states(ids, mask)[-1], mask, capacity)
+
+    def memory(self, x: Tensor, mask: Tensor | None, capacity: int | None) -> TransformerState:
+        """The state before the first target token, given the encoder's result (B, S, D) and its mask (B, 1, 1, S)."""
         layers = [block.cross_attention.project(x, decoding=capacity is not None) for block in self.decoder]
         # on a CPU in float32: the small products of a beam's step take half as long as in 16 bits
         exact = torch.float32 if x.device.type == "cpu" else None

@@ -81,8 +81,7 @@ class TransformerConfig(Vocabularies):
             raise UsageError(f"--hidden {options.hidden} is not an even multiple of --heads {options.heads}")
         inner = options.intermediate or 4 * options.hidden
         return cls(
-            **tokens,
-            **common_sizes(options),
+            **{**common_sizes(options), **tokens},
             encoder_heads=options.heads,
             decoder_heads=options.heads,
             encoder_intermediate_size=inner,

@@ -51,6 +51,16 @@ class Vocabularies:
         return None
 
     @property
+    def source_length(self) -> int | None:
+        """Tokens of every source, where all have the same number, as pictures have; None: sources are texts."""
+        return None
+
+    @property
+    def ids_per_position(self) -> int:
+        """Source tokens that the encoder reads as one position."""
+        return 1
+
+    @property
     def embedding_rows(self) -> int:
         """Rows of all embeddings."""
         return self.target_vocab_size + (0 if self.share_embeddings else self.source_vocab_size)

@@ -13,6 +13,7 @@ from nlptools.batches.features import Features
 from nlptools.batches.images import ImageBatches, ImageEncoding, picture
 from nlptools.batches.source import BatchSource, Share
 from nlptools.compute.backend import Backend
+from nlptools.configs.checks import check_patches
 from nlptools.configs.text_classifiers import HEADS
 from nlptools.errors import InvalidText, UsageError
 from nlptools.files.images import PatchGrid
@@ -64,8 +65,9 @@ class ImageNetwork(WordNetwork[VisionTransformer]):
 
     def _of_size(self, height: int, width: int, channels: int) -> ImageEncoding:
         """Raises UsageError for a size that is not a multiple of the patches, or of the windows."""
-        grid = PatchGrid(height, width, channels, self.scratch.patch_size)
-        grid.check("--image-size scales them to a multiple of --patch-size")
+        patch = self.scratch.patch_size
+        check_patches(width, height, patch, "--image-size scales them to a multiple of --patch-size")
+        grid = PatchGrid(height, width, channels, patch)
         window, (rows, columns) = self.scratch.window, grid.sides
         if window and (rows % window or columns % window):
             raise UsageError(

@@ -8,23 +8,18 @@ import numpy as np
 import pytest
 import torch
 from conftest import Run
+from tiny_pictures import drawn
 from torch.nn import functional as F
 
 from nlptools import bundle
 from nlptools.batches.images import ImageEncoding
-from nlptools.models.tasks.vision import VisionConfig, VisionTransformer
 from nlptools.files.images import PatchGrid
 from nlptools.models.encoders.patches import PatchEncoder, PatchSizes
+from nlptools.models.tasks.vision import VisionConfig, VisionTransformer
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.vocab import Vocab
 
 Image = pytest.importorskip("PIL.Image")
-
-
-def picture(path: Path, values: np.ndarray) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(values).save(path)
-    return path
 
 
 def digits(folder: Path, count: int) -> list[tuple[str, int]]:
@@ -32,7 +27,7 @@ def digits(folder: Path, count: int) -> list[tuple[str, int]]:
     datasets = pytest.importorskip("sklearn.datasets")
     found = datasets.load_digits()
     values = (found.images * 15.9).astype(np.uint8)
-    names = [picture(folder / f"{number}.png", values[number]) for number in range(count)]
+    names = [drawn(folder / f"{number}.png", values[number]) for number in range(count)]
     return [(f"{folder.name}/{path.name}", int(label)) for path, label in zip(names, found.target, strict=False)]
 
 
@@ -43,7 +38,7 @@ def listed(path: Path, rows: list[tuple[str, int]]) -> Path:
 
 def test_patches_are_the_pixels_of_squares(tmp_path: Path) -> None:
     values = np.random.default_rng(0).integers(0, 256, (4, 6, 3), np.uint8)
-    path = picture(tmp_path / "a.png", values)
+    path = drawn(tmp_path / "a.png", values)
     tokenizer = NamedTokenizer("words", Vocab([str(number) for number in range(6)], [0] * 6, {}))
     rows = ImageEncoding(tokenizer, PatchGrid(4, 6, 3, 2)).rows([(str(path),)])
     patches = rows.tables["pixels"].reshape(6, 2, 2, 3)
