@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from conftest import Finished, Run
+from conftest import ROOT, Finished, Run
 from running import Running
 from tiny_pictures import COLORS, SHAPES, captioned, drawn
 
@@ -116,6 +117,23 @@ def test_stopped_and_continued(call: Run, pictures: Path) -> None:
         hashlib.sha256((pictures / d / "model.safetensors").read_bytes()).digest() for d in ("whole", "parts")
     )
     assert whole == parts
+
+
+def test_the_example_of_the_manual(call: Run, pictures: Path) -> None:
+    """The commands of the page, with one step of training."""
+    page = (ROOT / "nlptools/cli/manual/commands/train-seq2seq.md").read_text(encoding="utf-8")
+    [training, filter] = [line for line in page.split("\n") if "captions/" in line]
+    names = [drawn(pictures / f"photos/{i}.png", np.full((64, 64, 3), 50 * i, np.uint8)) for i in range(3)]
+    rows = [f"photos/{path.name}\ta red disc\n" for path in names]
+    (pictures / "captions.tsv").write_text("".join(rows))
+    words = training.split()
+    assert words[0] == "nlptools"
+    done = call(*words[1:], "--steps", 1, "--hidden", 16, "--layers", 1, "-q")
+    assert done.code == 0, done.err
+    listing, command = filter.split(" | nlptools ")
+    found = subprocess.run(listing, shell=True, cwd=pictures, capture_output=True, text=True, check=True).stdout
+    done = call(*command.split(), stdin=found)
+    assert found.count("\n") == len(done.lines) == 3 and done.code == 0, done.err
 
 
 def test_refusals(call: Run, pictures: Path) -> None:
