@@ -94,8 +94,11 @@ class ImageNetwork(WordNetwork[VisionTransformer]):
         assert encoding is not None
         grid = encoding.grid
         shape = grid.height, grid.width, grid.channels, grid.patch
-        sizes = scratch.hidden_size, scratch.depth, HEADS, scratch.dropout, scratch.window
-        return VisionTransformer(VisionConfig(grid.count, task.num_labels, *shape, *sizes))
+        sizes = scratch.hidden_size, scratch.depth, HEADS
+        config = VisionConfig(
+            grid.count, task.num_labels, *shape, *sizes, dropout=scratch.dropout, window=scratch.window
+        )
+        return VisionTransformer(config)
 
     def begin(self, model: VisionTransformer) -> None:
         model.standardize(self._mean, self._scale)
