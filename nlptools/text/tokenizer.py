@@ -9,11 +9,10 @@ from typing import Protocol
 
 from nlptools.errors import BundleError, InputError, UsageError, display, reading
 from nlptools.files import hub_cache
-from nlptools.text import classic_files, huggingface, marian, pixels, sentencepiece_file
+from nlptools.text import classic_files, huggingface, marian, sentencepiece_file
 from nlptools.text.boundaries import Boundaries
 from nlptools.text.builtin import MARKER, RULES, VOCAB_FILE, NamedTokenizer
 from nlptools.text.pieces import SENTENCEPIECE_FILE, SentencePiece
-from nlptools.text.pixels import Pixels
 from nlptools.text.vocab import Vocab
 
 NAMES = tuple(RULES)
@@ -149,7 +148,9 @@ def _load_directory(directory: Path, lowercase: bool) -> Tokenizer:
     if kind in RULES:
         vocab = directory / VOCAB_FILE
         return _named(str(kind), vocab if kind != "bytes" and vocab.is_file() else None, lowercase)
-    if kind == Pixels.kind:
+    if kind == "pixels":
+        from nlptools.text import pixels  # which needs NumPy
+
         return pixels.read(marker, str(directory / MARKER))
     if kind not in (None, SentencePiece.kind, huggingface.HuggingFace.kind):
         raise BundleError(f"{display(str(directory))}: unknown kind of tokenizer {kind!r}")
