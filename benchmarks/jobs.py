@@ -76,6 +76,12 @@ SCRIPTS = {
     "pretraining_quality": Script("training/pretraining models/encoders", "--encoders none --seeds 1 --examples 20 --size 4000"
                                   " -- --layers 1 --hidden 16 --heads 1 --intermediate 16", 300),
     "task_quality": Script("training/finetuning tasks models/encoders", "--tasks sst2,bag --examples 20", 200),
+    "filling_quality": Script("inference/filling.py training/pretraining models/encoders",
+                              "--masks 20 --size 400 --lines 200 -- --preset hour --layers 1 --hidden 16 --heads 1"
+                              " --intermediate 16 --steps 2", 70),
+    "auxiliary_loss": Script("training/finetuning tasks models/language",
+                             "--examples 20 --epochs 1 --seeds 1,2 --pieces 300 --lines 300"
+                             " -- --layers 1 --hidden 16 --heads 1 --steps 2 --warmup 0", 60),
     "universal_quality": Script("training/finetuning tasks models/encoders", "--examples 20", 15),
     "language_model_families": Script(_LM, "--parts mixture --lines 40 --share 0.01", 300),
 }  # fmt: skip
