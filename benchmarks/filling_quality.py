@@ -1,4 +1,4 @@
-"""Masked words of Wikipedia: the first filler of `fill`, and the accuracy that pretraining measures on the same masks.
+"""Masked words of Wikipedia: the fillers of `fill`, compared with the masked accuracy of pretraining.
 
     NLPTOOLS_DATA=DIR python benchmarks/filling_quality.py [--bert DIR] [--masks 500] [--lines N] [--keep DIR]
         [-- OPTIONS of pretrain-bert]
