@@ -57,7 +57,7 @@ SETTINGS = [
     Generate(top_n_sigma=2.0, typical=0.8, top_k=30, top_p=0.95, min_p=0.01),
 ]
 # sorting 20,000 rows of many words takes seconds
-CASES = [(40, settings) for settings in SETTINGS] + [(3000, settings) for settings in this_month(SETTINGS, 4)]
+CASES = [(40, settings) for settings in SETTINGS] + [(3000, settings) for settings in this_month(SETTINGS, 2)]
 
 
 @pytest.mark.parametrize(("vocabulary", "settings"), CASES)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import Run, examples, this_month
+from conftest import Run, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -288,10 +288,9 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(glove, "CHUNK", 50)
 
 
-VARIANTS = [["--workers", "2"], ["--deterministic"], ["--no-symmetric"], ["--no-distance-weighting"]]
-
-
-@pytest.mark.parametrize("options", [[], *this_month(VARIANTS, 1)], ids=str)
+@pytest.mark.parametrize(
+    "options", [[], ["--workers", "2"], ["--deterministic"], ["--no-symmetric"], ["--no-distance-weighting"]], ids=str
+)
 def test_words_of_the_same_contexts_become_neighbors(
     call: Run, tmp_path: Path, small_chunks: None, options: list[str]
 ) -> None:
