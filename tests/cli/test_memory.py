@@ -27,30 +27,34 @@ def text_of(job: str) -> bytes:
     return f"{line}\n".encode() * ((1 << 20) // (len(line) + 1))
 
 
+# A process starts with the peak of its parent, so a small one starts the command: a file for its output, the command
+START = """
+import os, sys
+null = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
+_, status, usage = os.wait4(os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, file_actions=null), 0)
+print(usage.ru_maxrss)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
 def peak(place: Path, job: str, kilobytes: int) -> int:
     """The peak memory of a command that reads so much from a pipe, in bytes."""
     block = text_of(job)
-    command = [sys.executable, "-m", "nlptools", *job.split()]
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=place, env=environment()
-    )
-    assert process.stdin and process.stderr
+    command = [sys.executable, "-S", "-c", START, sys.executable, "-m", "nlptools", *job.split()]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(command, cwd=place, env=environment(), **pipes) as process:  # type: ignore[call-overload]
 
-    def feed() -> None:
-        assert process.stdin
-        with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
-            for begin in range(0, kilobytes, 1024):
-                stdin.write(block[: min(1024, kilobytes - begin) * 1024].rpartition(b"\n")[0] + b"\n")
+        def feed() -> None:
+            with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
+                for begin in range(0, kilobytes, 1024):
+                    stdin.write(block[: min(1024, kilobytes - begin) * 1024].rpartition(b"\n")[0] + b"\n")
 
-    feeder = threading.Thread(target=feed)
-    feeder.start()
-    errors = process.stderr.read()
-    feeder.join()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    process.stderr.close()
-    assert process.returncode == 0, (job, errors)
-    return usage.ru_maxrss * 1024
+        feeder = threading.Thread(target=feed)
+        feeder.start()
+        errors, out = process.stderr.read(), process.stdout.read()
+        feeder.join()
+        assert process.wait() == 0, (job, errors)
+    return int(out) * 1024
 
 
 def test_a_light_filter(place: Path) -> None:

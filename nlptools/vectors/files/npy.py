@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import os
+import tokenize
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NoReturn
@@ -31,6 +32,8 @@ _MATRIX_HEADER = 128  # bytes, enough for any number of rows
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
+
+_DAMAGED = (ValueError, EOFError, SyntaxError, TypeError, tokenize.TokenError)  # what numpy raises for a damaged header
 
 
 def read(path: str, errors: str = "strict") -> Vectors:
@@ -69,7 +72,7 @@ def load_array(path: str, types: str = "f") -> Array:
         raise InputError(f"{display(path)}: no such file") from None
     except OSError as error:
         raise InputError(f"{display(path)}: {reason(error)}") from None
-    except (ValueError, EOFError, SyntaxError, TypeError, ArithmeticError) as error:
+    except (*_DAMAGED, ArithmeticError) as error:
         _refuse(error, path)
     dimensions = 1 if "1" in types else 2
     if not isinstance(array, np.ndarray) or array.ndim != dimensions or array.dtype.kind not in types:
@@ -121,7 +124,7 @@ def _read_header(stream: io.BufferedReader, path: str) -> tuple[tuple[int, ...],
         version = np.lib.format.read_magic(stream)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = read(stream)
-    except (ValueError, EOFError, SyntaxError, TypeError, OverflowError, RecursionError) as error:
+    except (*_DAMAGED, OverflowError, RecursionError) as error:
         _refuse(error, path)
     return shape, fortran, dtype
 
