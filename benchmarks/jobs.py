@@ -77,7 +77,7 @@ SCRIPTS = {
                                   " -- --layers 1 --hidden 16 --heads 1 --intermediate 16", 300),
     "task_quality": Script("training/finetuning tasks models/encoders", "--tasks sst2,bag --examples 20", 200),
     "filling_quality": Script("inference/filling.py training/pretraining models/encoders",
-                              "--masks 20 --size 400 --lines 200 -- --preset hour --layers 1 --hidden 16 --heads 1"
+                              "--masks 20 --size 400 --lines 200 -- --warmup 0 --layers 1 --hidden 16 --heads 1"
                               " --intermediate 16 --steps 2", 70),
     "auxiliary_loss": Script("training/finetuning tasks models/language",
                              "--examples 20 --epochs 1 --seeds 1,2 --pieces 300 --lines 300"
