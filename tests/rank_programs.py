@@ -27,6 +27,8 @@ from nlptools.text.pair_format import PairMarks
 from nlptools.training.engine import due
 from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.loop import fit
+from nlptools.training.engine.sharded import ShardedWeights
+from nlptools.training.engine.weights import Weights
 from nlptools.training.objectives import CausalLM, Seq2Seq
 from nlptools.training.pretraining.objectives import Masked
 
@@ -119,6 +121,46 @@ def joint(directory: str, steps: str) -> None:
         if here.is_main:
             weights = {**objective.model.state_dict(), "targets": torch.tensor(progress.tokens)}
             artifacts.save_tensors(place / "last.safetensors", weights)
+    here.close()
+
+
+def sharded(directory: str, steps: str) -> None:
+    """Train tiny models up to a step, or go on, with weights that are divided where there are several processes."""
+    here = backend()
+    size, share = Share.of(2, 6, here.rank, here.world_size)
+    text, pairs, documents = corpus(), sentence_pairs(60), many_documents(7)
+    masks = MaskingVocabulary(
+        0, 2, 3, 4, np.isin(np.arange(50), [0, 2, 3, 4]), np.arange(10, 50), np.arange(50) % 3 > 0
+    )
+    encoder = EncoderConfig(50, 16, 2, 2, 24, max_position_embeddings=32, hidden_dropout=0.0, attention_dropout=0.0)
+    torch.manual_seed(3)
+    bert = BertWithHeads(encoder, ("pooler", "masked", "next_sentence"))
+    bert.initialize()
+    cases = {
+        "modern": (CausalLM(tiny("modern")), ShuffledWindows(text, 8, size, seed=1, share=share)),
+        "lstm": (CausalLM(tiny("lstm")), ContiguousStreams(text, 8, size, seed=1, share=share)),
+        "xl": (CausalLM(tiny("transformer-xl")), ContiguousStreams(text, 8, size, seed=1, share=share, varied=True)),
+        "pairs": (
+            Seq2Seq(tiny_pair("transformer")),
+            PairBatches(pairs, batch_tokens=70, seed=1, pad=29, marks=PairMarks(29, 0), share=share),
+        ),
+        "bert": (Masked(bert), PretrainingBatches(documents, Layout(masks), [Phase(16, size)], seed=1, share=share)),
+    }
+    run = Training(output="", steps=int(steps), lr=1e-2, warmup=0, schedule="constant", valid_every="2", average=2)
+
+    def evaluate(model: torch.nn.Module, stop: object) -> dict[str, float]:
+        return {"loss": float(sum(p.square().sum() for p in model.parameters()))}
+
+    for name, (objective, source) in cases.items():
+        weights, place = ShardedWeights if here.world_size > 1 else Weights, Path(directory, name)
+        checkpoints = Checkpoints(place, 2)
+        result = fit(objective, source, here, run, evaluate=evaluate, checkpoints=checkpoints, weights=weights)
+        if here.is_main:
+            progress = result.progress
+            assert result.average is not None
+            numbers = {"valid": torch.tensor(progress.last_valid["loss"]), "targets": torch.tensor(progress.tokens)}
+            mean = {f"mean.{name}": tensor for name, tensor in result.average.weights.items()}
+            artifacts.save_tensors(place / "last.safetensors", {**objective.model.state_dict(), **mean, **numbers})
     here.close()
 
 

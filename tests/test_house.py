@@ -50,7 +50,7 @@ NAMES = {
     "print": ("cli/",),
     "sys.stdout": ("cli/", "files/standard.py"),
     "torch.cuda": ("compute/backend.py",),
-    "torch.distributed": ("compute/backend.py", "compute/cluster.py"),
+    "torch.distributed": ("compute/backend.py", "compute/cluster.py", "compute/sharding.py"),
     "torch.autocast": ("compute/backend.py",),
     "torch.compile": ("compute/backend.py",),
     "torch.ops": ("compute/kernels/",),

@@ -6,7 +6,7 @@ As a program, it trains a tiny model: `toy_sharding.py DIRECTORY STEPS`, in one 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -33,22 +33,22 @@ class Shards(Weights):
 
     def __init__(self, objective: nn.Module, backend: Backend) -> None:
         super().__init__(objective, backend)
-        self.computing = self.parameters
-        self.rows = {name: len(p) for name, p in self.computing.items()}
-        self.parameters = {name: nn.Parameter(self._part(name, p.detach())) for name, p in self.computing.items()}
+        self.used = self.parameters
+        self.rows = {name: len(p) for name, p in self.used.items()}
+        self.parameters = {name: nn.Parameter(self._part(name, p.detach())) for name, p in self.used.items()}
         self._drop()
 
     @contextmanager
-    def whole(self) -> Iterator[None]:
-        for name, parameter in self.computing.items():
+    def whole(self) -> Iterator[nn.Module]:
+        for name, parameter in self.used.items():
             parameter.data = self._joined(name, self.parameters[name].detach())
         try:
-            yield
+            yield self.model
         finally:
             self._drop()
 
     def collect(self) -> None:
-        for name, parameter in self.computing.items():
+        for name, parameter in self.used.items():
             assert parameter.grad is not None
             dist.all_reduce(parameter.grad)
             own, part = self.parameters[name], self._part(name, parameter.grad)
@@ -74,21 +74,21 @@ class Shards(Weights):
         with self.whole():
             self.model.load_state_dict(weights)
             for name, parameter in self.parameters.items():
-                parameter.copy_(self._part(name, self.computing[name]))
+                parameter.copy_(self._part(name, self.used[name]))
 
-    def gathered(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        return {key: self._joined(key.split(".", 2)[2], tensor) for key, tensor in state.items()}
+    def gathered(self, state: dict[str, Tensor]) -> Iterable[tuple[str, Tensor]]:
+        return {key: self._joined(key.split(".", 2)[2], tensor) for key, tensor in state.items()}.items()
 
     def scattered(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
         moments = {key: tensor for key, tensor in state.items() if key.startswith("optimizer.")}
         return {key: self._part(key.split(".", 2)[2], tensor) for key, tensor in moments.items()}
 
     def release(self) -> None:
-        for name, parameter in self.computing.items():
+        for name, parameter in self.used.items():
             parameter.data = self._joined(name, self.parameters[name].detach())
 
     def _drop(self) -> None:
-        for parameter in self.computing.values():
+        for parameter in self.used.values():
             parameter.data = parameter.data.new_empty(0)
 
     def _bounds(self, name: str) -> list[int]:

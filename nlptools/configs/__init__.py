@@ -310,6 +310,12 @@ class Training(RunDirectory):
         metavar="N",
         excludes=("accumulate",),
     )
+    shard_model: bool = option(
+        False,
+        "Divide weights, gradients and the optimizer's state among the processes (FSDP).",
+        only={"optimizer": ("adamw",)},
+        free=True,
+    )
     clip: float = option(1.0, "Maximum norm of the gradient; 0: no clipping.", low=0, metavar="X")
     save_every: str = option(
         "10m", "Checkpoint interval: steps, time (10m), epochs (1e), never.", check=interval, free=True
@@ -333,7 +339,10 @@ class Training(RunDirectory):
     )
     track: str = option("none", "Also send the reports to this tracker.", choices=("none", "tensorboard"), free=True)
     compile: bool = option(
-        False, "Compile the training step (requires a C++ compiler on CPU; pays off in long runs).", free=True
+        False,
+        "Compile the training step (requires a C++ compiler on CPU; pays off in long runs).",
+        excludes=("shard_model",),
+        free=True,
     )
     dry_run: bool = option(
         False,

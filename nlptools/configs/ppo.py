@@ -204,9 +204,10 @@ class PPOTraining(Training):
         needs=(),
     )
     weight_decay: float = redefined(Training, "weight_decay", 0.0)
-    # not options here: there is no validation, and nothing of fixed size to compile
+    # not options here: there is no validation, nothing of fixed size to compile, and processes sample texts of any length
     valid: ClassVar[None] = None  # type: ignore[misc]
     valid_every: ClassVar[str] = "never"  # type: ignore[misc]
     average: ClassVar[int] = 1  # type: ignore[misc]
     patience: ClassVar[int] = 0  # type: ignore[misc]
     compile: ClassVar[bool] = False  # type: ignore[misc]
+    shard_model: ClassVar[bool] = False  # type: ignore[misc]

@@ -82,19 +82,42 @@ _CONVERT = (  # {0}: a file of pickled weights
 )
 
 
-def load_weights(directory: Path) -> dict[str, Any]:
+def load_weights(directory: Path, stem: str = "model") -> dict[str, Any]:
     """All weights of a directory, from one safetensors file or from shards. Raises BundleError."""
     tensors: dict[str, Any] = {}
-    for path in weight_files(directory):
+    for path in weight_files(directory, stem):
         tensors.update(load_tensors(path))
     return tensors
 
 
-def weight_files(directory: Path) -> list[Path]:
-    """The safetensors file of a directory, or its shards. Raises BundleError if there is none."""
-    index = directory / "model.safetensors.index.json"
-    if (directory / "model.safetensors").is_file():
-        return [directory / "model.safetensors"]
+def write_index(directory: Path, stem: str, names: list[str]) -> str:
+    """Write `STEM.safetensors.index.json`, which says which of the files `names` has which tensor; returns its name.
+
+    Raises:
+        StreamError: disk full or another write error.
+        BundleError: a file is damaged.
+    """
+    places = {tensor: name for name in names for tensor in _tensor_names(directory / name)}
+    index = f"{stem}.safetensors.index.json"
+    write_json(directory / index, {"metadata": {}, "weight_map": places})
+    return index
+
+
+def _tensor_names(path: Path) -> list[str]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "np") as file:
+            return list(file.keys())
+    except (SafetensorError, OSError) as error:
+        raise BundleError(f"{display(str(path))}: damaged: {error}") from None
+
+
+def weight_files(directory: Path, stem: str = "model") -> list[Path]:
+    """The safetensors file `STEM.safetensors` of a directory, or its shards. Raises BundleError if there is none."""
+    index = directory / f"{stem}.safetensors.index.json"
+    if (directory / f"{stem}.safetensors").is_file():
+        return [directory / f"{stem}.safetensors"]
     if index.is_file():
         places = read_json(index).get("weight_map")
         if not isinstance(places, dict) or not places:
@@ -107,7 +130,7 @@ def weight_files(directory: Path) -> list[Path]:
         return [directory / name for name in sorted(names)]
     pickles = sorted(p.name for end in ("*.bin", "*.pt*") for p in directory.glob(end))
     raise BundleError(
-        f"{display(str(directory))}: no model.safetensors" + (f" (found {pickles[0]})" if pickles else ""),
+        f"{display(str(directory))}: no {stem}.safetensors" + (f" (found {pickles[0]})" if pickles else ""),
         hint=f"pickled weights are not read; where PyTorch is installed, {_CONVERT.format(pickles[0])}"
         if pickles
         else None,

@@ -80,7 +80,11 @@ FEED_FORWARDS = {"plain": FeedForward, "gated": GatedFeedForward}
 
 
 class Block(Direct, nn.Module):
-    """Self-attention, optionally attention to a source, and feed-forward, each with its residual and norm."""
+    """Self-attention, optionally attention to a source, and feed-forward, each with its residual and norm.
+
+    Attributes:
+        separate: in training, only `forward` and `run` use the weights, so that they are needed there alone.
+    """
 
     def __init__(
         self,
@@ -114,6 +118,7 @@ class Block(Direct, nn.Module):
             attention_options: more arguments of the class of `attention`, and of attention to a source.
         """
         super().__init__()
+        self.separate = not cross  # a decoder projects the source for all blocks first
         new_norm = NORMS[norm]
         self.pre_norm, self.parallel = pre_norm, parallel
         has_norms = pre_norm or not output_norm

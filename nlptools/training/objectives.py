@@ -68,6 +68,7 @@ class CausalLM(Objective):
         inner = super().optimizer(run, weights)
         if self.frozen is None:
             return inner
+        weights.refuse_divided("frozen vectors")
         return FrozenRows(inner, weights.parameters["model.token_embedding.weight"], self.frozen)
 
 

@@ -172,6 +172,8 @@ class TransformerXL(LanguageModelDefaults, nn.Module):
             )
             for _ in range(L)
         )
+        for block in self._blocks():
+            block.separate = False  # the model computes keys and values
         self.norm = nn.LayerNorm(D, config.layer_norm_eps) if config.pre_norm else nn.Identity()
         self.embedding_dropout = Dropout(config.embedding_dropout)
         self.dropout = Dropout(config.hidden_dropout)

@@ -12,13 +12,15 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
 from nlptools import messages
-from nlptools.errors import BundleError, StreamError
+from nlptools.compute.backend import Backend
+from nlptools.errors import BundleError, NlptoolsError, StreamError
 from nlptools.files import artifacts, atomic
 from nlptools.json_types import JsonObject
 
@@ -50,28 +52,90 @@ class Checkpoints:
             StreamError: disk full or another write error; existing checkpoints are unchanged.
         """
         final = self.path(step)
-        if final.is_dir():
-            if step in self._written or self._is_intact(final):
-                self._written.add(step)
-                return final
+        if not self._exists(step):
+            with self._writing(step) as temporary:
+                temporary.mkdir(parents=True)
+                artifacts.save_tensors(temporary / WEIGHTS, weights)
+                artifacts.save_tensors(temporary / STATE, state)
+                self._publish(temporary, final, record, [WEIGHTS, STATE])
+            self._verified(step, held)
+        return final
+
+    def save_part(
+        self,
+        backend: Backend,
+        step: int,
+        weights: Tensors,
+        state: Tensors,
+        record: Mapping[str, object],
+        held: Collection[int] = (),
+    ) -> None:
+        """As `save`, where each process writes its `weights` and `state` to a file; all processes call this together.
+
+        `weights-00001-of-00002.safetensors` and so on have an index, as the weights of large published models do.
+
+        Raises:
+            StreamError: in one of the processes. NlptoolsError without a message in the others.
+        """
+        if backend.first(lambda: self._exists(step)):
+            return
+        part = f"{backend.rank + 1:05d}-of-{backend.world_size:05d}.safetensors"
+        failure = None
+        with self._writing(step, backend.is_main) as temporary:
+            backend.first(lambda: temporary.mkdir(parents=True))
+            try:
+                artifacts.save_tensors(temporary / f"weights-{part}", weights)
+                artifacts.save_tensors(temporary / f"state-{part}", state)
+            except StreamError as error:
+                failure = StreamError(f"rank {backend.rank}: {error}")
+            if backend.sum([float(failure is not None)])[0]:
+                raise failure or NlptoolsError("")
+
+            def publish() -> None:
+                names = sorted(path.name for path in temporary.glob("*-of-*.safetensors"))
+                for stem in ("weights", "state"):
+                    shards = [name for name in names if name.startswith(stem)]
+                    names.append(artifacts.write_index(temporary, stem, shards))
+                self._publish(temporary, self.path(step), record, names)
+
+            backend.first(publish)
+        backend.first(lambda: self._verified(step, held))
+
+    def _exists(self, step: int) -> bool:
+        """Whether there is an intact checkpoint of `step`; a damaged one is removed."""
+        final = self.path(step)
+        if final.is_dir() and not (step in self._written or self._is_intact(final)):
             self._remove(final)
-        temporary = self.directory / f".tmp-{step:06d}-{os.getpid()}"
+        if final.is_dir():
+            self._written.add(step)
+        return final.is_dir()
+
+    @contextmanager
+    def _writing(self, step: int, removes: bool = True) -> Iterator[Path]:
+        """Context with the name of a new directory; `removes` it after an error. Raises StreamError."""
+        temporary = self.directory / f".tmp-{step:06d}"
         try:
-            temporary.mkdir(parents=True)
-            artifacts.save_tensors(temporary / WEIGHTS, weights)
-            artifacts.save_tensors(temporary / STATE, state)
-            artifacts.write_json(temporary / RECORD, record)
-            artifacts.write_manifest(temporary, [WEIGHTS, STATE, RECORD])
-            atomic.sync_directory(temporary)
-            os.replace(temporary, final)
-            atomic.sync_directory(self.directory)
-        except (OSError, StreamError) as error:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise StreamError(f"checkpoint of step {step} not saved: {error}") from None
-        artifacts.verify(final)
+            if removes:
+                shutil.rmtree(temporary, ignore_errors=True)
+            yield temporary
+        except (OSError, NlptoolsError) as error:
+            if removes:
+                shutil.rmtree(temporary, ignore_errors=True)
+            if isinstance(error, OSError | StreamError):
+                raise StreamError(f"checkpoint of step {step} not saved: {error}") from None
+            raise
+
+    def _publish(self, temporary: Path, final: Path, record: Mapping[str, object], names: list[str]) -> None:
+        artifacts.write_json(temporary / RECORD, record)
+        artifacts.write_manifest(temporary, [*names, RECORD])
+        atomic.sync_directory(temporary)
+        os.replace(temporary, final)
+        atomic.sync_directory(self.directory)
+
+    def _verified(self, step: int, held: Collection[int]) -> None:
+        artifacts.verify(self.path(step))
         self._written.add(step)
         self._prune(held)
-        return final
 
     def path(self, step: int) -> Path:
         """The directory of the checkpoint of `step`, whether or not it exists."""
@@ -89,7 +153,7 @@ class Checkpoints:
     def load(self, path: Path) -> Checkpoint:
         """(weights, state, record) of one checkpoint. Raises BundleError when it is missing or damaged."""
         weights = _verified_weights(path)
-        return weights, artifacts.load_tensors(path / STATE), artifacts.read_json(path / RECORD)
+        return weights, artifacts.load_weights(path, "state"), artifacts.read_json(path / RECORD)
 
     def weights(self, step: int) -> Tensors:
         """The weights of the checkpoint of `step`. Raises BundleError when it is missing or damaged."""
@@ -127,4 +191,4 @@ class Checkpoints:
 def _verified_weights(path: Path) -> Tensors:
     if not artifacts.verify(path):
         raise BundleError(f"{path}: no {artifacts.MANIFEST}")
-    return artifacts.load_tensors(path / WEIGHTS)
+    return artifacts.load_weights(path, "weights")

@@ -32,7 +32,9 @@ from nlptools.training.engine.log import Log, digits
 from nlptools.training.engine.loop import Evaluate, RunResult, fit
 from nlptools.training.engine.progress import RunProgress
 from nlptools.training.engine.run_directory import RECORD, Record, RunSettings
+from nlptools.training.engine.sharded import ShardedWeights
 from nlptools.training.engine.steps import Fit, total_steps
+from nlptools.training.engine.weights import Weights
 from nlptools.training.objective import Objective
 
 
@@ -253,6 +255,7 @@ class _Steps(Generic[D, M]):
                 checkpoints=checkpoints,
                 log=log,
                 criterion=self.task.criterion,
+                weights=ShardedWeights if self.run.shard_model and backend.world_size > 1 else Weights,
             )
         finally:
             log.close()

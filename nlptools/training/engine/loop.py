@@ -225,8 +225,8 @@ class _Loop:
     def _measure(self) -> dict[str, float] | None:
         assert self.evaluate is not None
         self.state.objective.eval()
-        with self.state.averages(), self.state.weights.whole(), torch.inference_mode():
-            numbers = self.evaluate(self.state.objective.model, lambda: self.stop.requested)
+        with self.state.averages(), self.state.weights.whole() as model, torch.inference_mode():
+            numbers = self.evaluate(model, lambda: self.stop.requested)
         self.state.objective.train()  # here, not in every step: visiting all modules takes 5% of a step of a bag of words
         if numbers is None:
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
 from operator import add
 from typing import Any
@@ -66,7 +66,7 @@ class Fit:
         """
         begin = time.perf_counter()
         epoch = self.source.epoch
-        with self.weights.whole():
+        with self.weights.computing():
             batches = self._collect()
             counts = self._counts(batches)
             sums = self._accumulate(batches, counts)
@@ -136,16 +136,30 @@ class Fit:
         return {**self.facts, **means}
 
     def save(self) -> None:
-        """Write a checkpoint; all processes call this, and the main one writes."""
+        """Write a checkpoint; all processes call this, and the main one writes, or each writes a part."""
         if self.checkpoints is None:
             return
-        state = self._memory()
+        state, kept = self._memory(), self.weights
         record = {"progress": vars(self.progress), "source": self.source.state(), "updates": self.optimizer.steps}
         with self.averages():
-            state.update(self.weights.gathered(self.optimizer.state()))
-            weights = {n: t for n, t in self.weights.state_dict().items() if n not in self.weights.base}
-            if self.backend.is_main:
-                self.checkpoints.save(self.progress.step, weights, state, record, self.progress.held)
+            moments = self._own(kept.gathered(self.optimizer.state()))
+            weights = self._own((name, tensor) for name, tensor in kept.tensors() if name not in kept.base)
+        state = {**(state if self.backend.is_main else {}), **moments}
+        where = self.progress.step, weights, state, record, self.progress.held
+        if kept.divided:
+            self.checkpoints.save_part(self.backend, *where)
+        elif self.backend.is_main:
+            self.checkpoints.save(*where)
+
+    def _own(self, tensors: Iterable[tuple[str, Tensor]]) -> Tensors:
+        """The tensors that this process writes: all, or where checkpoints have parts, each n-th of n processes."""
+        if not self.weights.divided:
+            return dict(tensors)
+        backend = self.backend
+        numbered = enumerate(tensors)
+        return {
+            name: tensor.cpu() for number, (name, tensor) in numbered if number % backend.world_size == backend.rank
+        }
 
     @contextlib.contextmanager
     def averages(self) -> Iterator[None]:

@@ -7,13 +7,15 @@ updates that are too small for 8 bits of mantissa; the masters keep them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from nlptools.compute.backend import Backend
+from nlptools.errors import UsageError
 from nlptools.layers import lora
 
 
@@ -27,7 +29,10 @@ class Weights:
         parameters: the float32 weights that the optimizer updates, by their names in the objective. After `reduce`, their
             `grad` is the gradient of the whole step.
         dtype: the type that the module computes in.
+        divided: whether each process writes a part of a checkpoint.
     """
+
+    divided: ClassVar[bool] = False
 
     def __init__(self, objective: nn.Module, backend: Backend) -> None:
         """`objective`: its part `model` has all weights. Raises Unavailable for a precision that cannot train."""
@@ -47,9 +52,13 @@ class Weights:
             objective.to(self.dtype)
             self._computing = list(learned.values())
 
-    def whole(self) -> AbstractContextManager[None]:
-        """Context in which the module has all weights, to compute with."""
-        return nullcontext()
+    def whole(self) -> AbstractContextManager[nn.Module]:
+        """Context with a model that has all weights, to validate with."""
+        return nullcontext(self.model)
+
+    def computing(self) -> AbstractContextManager[object]:
+        """Context of the forward and backward passes of a step, which the module computes."""
+        return self.whole()
 
     def collect(self) -> None:
         """Add the gradients that the module has just computed to the `grad` of `parameters`."""
@@ -62,6 +71,11 @@ class Weights:
     def reduce(self) -> None:
         """Sum the gradients over all processes."""
         self.backend.sum_gradients(self.parameters.values())
+
+    def refuse_divided(self, what: str) -> None:
+        """Raise UsageError if processes have parts of the weights; `what` needs whole ones."""
+        if self.divided:
+            raise UsageError(f"--shard-model cannot be combined with {what}")
 
     def norm(self) -> float:
         """The norm of all gradients together."""
@@ -85,6 +99,10 @@ class Weights:
         """The whole weights of the model in float32, by their names in the model."""
         return dict(self._state or self.model.state_dict())
 
+    def tensors(self) -> Iterable[tuple[str, Tensor]]:
+        """The items of `state_dict`, perhaps one at a time."""
+        return self.state_dict().items()
+
     @torch.no_grad()
     def load(self, weights: Mapping[str, Tensor]) -> None:
         """Set the weights to a `state_dict()`, which may lack the weights of `base`."""
@@ -93,9 +111,9 @@ class Weights:
         for name in self._state.keys() & weights.keys():
             self._state[name].copy_(weights[name])
 
-    def gathered(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The optimizer's state for the whole weights, from its state in each process."""
-        return state
+    def gathered(self, state: dict[str, Tensor]) -> Iterable[tuple[str, Tensor]]:
+        """The items of the optimizer's state for the whole weights, from its state in each process."""
+        return state.items()
 
     def scattered(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
         """The optimizer's state for `parameters`, from its state for the whole weights."""

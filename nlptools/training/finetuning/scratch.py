@@ -171,6 +171,7 @@ class TextNetwork(WordNetwork[TextClassifier]):
             return super().optimizer(model, weights, run)
         if run.optimizer != "adamw":
             raise UsageError(f"--optimizer {run.optimizer} cannot train a bag of words, which AdaGrad trains")
+        weights.refuse_divided("bags of words")
         return RowAdaGrad(weights.parameters, model.token_embedding.weight, model.rows, weights.backend)
 
     def source(self, features: Features, batch_size: int, seed: int, share: Share, backend: Backend) -> BatchSource:
