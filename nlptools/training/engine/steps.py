@@ -144,12 +144,12 @@ class Fit:
         with self.averages():
             moments = self._own(kept.gathered(self.optimizer.state()))
             weights = self._own((name, tensor) for name, tensor in kept.tensors() if name not in kept.base)
-        state = {**(state if self.backend.is_main else {}), **moments}
-        where = self.progress.step, weights, state, record, self.progress.held
-        if kept.divided:
-            self.checkpoints.save_part(self.backend, *where)
-        elif self.backend.is_main:
-            self.checkpoints.save(*where)
+            state = {**(state if self.backend.is_main else {}), **moments}
+            where = self.progress.step, weights, state, record, self.progress.held
+            if kept.divided:  # written here: the tensors share the memory of the averages
+                self.checkpoints.save_part(self.backend, *where)
+            elif self.backend.is_main:
+                self.checkpoints.save(*where)
 
     def _own(self, tensors: Iterable[tuple[str, Tensor]]) -> Tensors:
         """The tensors that this process writes: all, or where checkpoints have parts, each n-th of n processes."""
