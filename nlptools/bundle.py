@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Generic, cast
 
 from nlptools.configs.layers import MIX_FILES
 from nlptools.configs.vectors import FORMATS
@@ -23,16 +23,21 @@ from nlptools.models import text_ends
 from nlptools.models.huggingface import peft
 
 if TYPE_CHECKING:
+    from torch import Tensor, nn
     from typing_extensions import TypeVar
 
-    from nlptools.models.contract import EncoderDecoder, LanguageModel
+    from nlptools.arrays import Array
+    from nlptools.corpora.columns import Column
+    from nlptools.models.contract import Configuration, EncoderDecoder, LanguageModel
     from nlptools.models.language.ngram import NGramConfig, NGrams
     from nlptools.models.tasks.task_model import TaskModel
+    from nlptools.models.translation.vocabularies import Vocabularies
     from nlptools.text.pair_format import PairFormat
     from nlptools.text.tokenizer import Tokenizer
 
     M = TypeVar("M", covariant=True, default=LanguageModel)  # the contract of the model, see `models.registry`
     N = TypeVar("N")
+    Weights = Mapping[str, Tensor] | Mapping[str, Column | Array]  # of an n-gram model, the latter
 else:
     from typing import TypeVar
 
@@ -51,20 +56,26 @@ class Bundle(Generic[M]):
     arch: str
     model: M
     tokenizer: Tokenizer  # of the source
-    config: dict[str, Any]  # config.json
+    config: JsonObject  # config.json
     training: JsonObject  # training.json, or empty
     target_tokenizer: Tokenizer | None = None  # of an encoder-decoder; may be the same object as `tokenizer`
     bos: int | None = None  # the token that the tokenizer of a foreign language model puts before each text
     ends: tuple[int, ...] = ()  # tokens besides `eos` that end a generated text
     format: PairFormat | None = None  # of an encoder-decoder: the tokens around sources and targets
 
-    def weights(self: Bundle[LanguageModel]) -> dict[str, Any]:
+    def weights(self: Bundle[LanguageModel]) -> dict[str, Tensor]:
         """The model's weights under our names."""
         return dict(self.model.state_dict())
 
     def with_model(self, model: N) -> Bundle[N]:
         """The same directory with another model."""
         return Bundle(**{**vars(self), "model": model})
+
+    @property
+    def ours(self) -> JsonObject:
+        """What config.json says to nlptools alone; empty in directories that are not ours."""
+        said = self.config.get("nlptools")
+        return said if isinstance(said, dict) else {}
 
     @property
     def family(self) -> str:
@@ -81,7 +92,7 @@ class Bundle(Generic[M]):
     @property
     def eos(self) -> int:
         """The end-of-text token. Encoders have none."""
-        return int(self.config["eos_token_id"])
+        return whole(self.config, "eos_token_id", "config.json")
 
     @property
     def start(self) -> int:
@@ -89,7 +100,9 @@ class Bundle(Generic[M]):
         if self.bos is not None:
             return self.bos
         named = self.config.get("bos_token_id")
-        return named if type(named) is int and 0 <= named < self.config["vocab_size"] else self.eos
+        if type(named) is int and 0 <= named < whole(self.config, "vocab_size", "config.json"):
+            return named
+        return self.eos
 
     @property
     def prepends_start(self) -> bool:
@@ -99,7 +112,7 @@ class Bundle(Generic[M]):
     @property
     def document(self) -> str:
         """The unit of text in training: line, paragraph, file."""
-        return str(self.config.get("nlptools", {}).get("document", "file"))
+        return str(self.ours.get("document", "file"))
 
 
 # -- saving ---------------------------------------------------------------------------------------------------------
@@ -109,7 +122,7 @@ def save(
     directory: Path,
     arch: str,
     model: LanguageModel | NGrams,
-    weights: Mapping[str, Any],
+    weights: Weights,
     tokenizer: Tokenizer,
     *,
     eos: int,
@@ -140,7 +153,7 @@ def save_pair(
     directory: Path,
     arch: str,
     model: EncoderDecoder,
-    weights: Mapping[str, Any],
+    weights: Mapping[str, Tensor],
     source: Tokenizer,
     target: Tokenizer | None = None,
     *,
@@ -179,7 +192,7 @@ def save_pair(
 def save_encoder(
     directory: Path,
     model: TaskModel,
-    weights: Mapping[str, Any],
+    weights: Mapping[str, Tensor],
     tokenizer: Tokenizer,
     *,
     arch: str = "bert",
@@ -215,8 +228,8 @@ def save_encoder(
 def _save(
     directory: Path,
     arch: str,
-    sizes: Any,
-    weights: Mapping[str, Any],
+    sizes: Configuration | NGramConfig,
+    weights: Weights,
     more: Mapping[str, object],
     training: Mapping[str, object],
     files: list[str],
@@ -232,17 +245,18 @@ def _save(
         config = {"model_type": _NGRAM, **asdict(sizes), **more}
         from nlptools.corpora import columns
 
-        columns.save(directory / _WEIGHTS, weights)
+        columns.save(directory / _WEIGHTS, cast("Mapping[str, Column | Array]", weights))
         names.append(_WEIGHTS)
     else:
         from nlptools.models.huggingface import directories
 
         config = {**directories.config_to_hf(arch, sizes, heads), **more}
+        tensors = cast("Mapping[str, Tensor]", weights)
         if adapter is None:
-            artifacts.save_tensors(directory / _WEIGHTS, directories.weights_to_hf(arch, weights, sizes))
+            artifacts.save_tensors(directory / _WEIGHTS, directories.weights_to_hf(arch, tensors, sizes))
             names.append(_WEIGHTS)
         else:
-            names += peft.save(directory, adapter, arch, weights, sizes, config)
+            names += peft.save(directory, adapter, arch, tensors, sizes, config)
     atomic.write_whole(directory / "config.json", json.dumps(config, indent=2) + "\n")
     if generation is not None:
         atomic.write_whole(directory / "generation_config.json", json.dumps(generation, indent=2) + "\n")
@@ -281,19 +295,22 @@ def _load(path: Path) -> Bundle:
     """See `load`; the files match the manifest."""
     config = peft.read_config(path)
     _check_ours(path, config)
-    arch, model = load_model(path, config)
+    arch, found = load_model(path, config)
     training = artifacts.read_json(path / "training.json") if (path / "training.json").is_file() else {}
     from nlptools.models import registry
     from nlptools.text import pair_format, tokenizer_pairs
     from nlptools.text import tokenizer as tokenizers
 
     family = registry.find(arch).family
+    model = cast("LanguageModel", found)  # or the contract of its family, which the caller knows
     if family in registry.PAIRED:
         source, target = tokenizer_pairs.load_pair(path)
-        _check_pair(path, source, target, model.config)
-        config["eos_token_id"] = model.config.eos
-        found = pair_format.read(path, config, source, model.start_token, model.config.eos)
-        return Bundle(path, arch, model, source, config, training, target, format=found)
+        pair = cast("EncoderDecoder", found)
+        sizes, start = pair.config, pair.start_token
+        _check_pair(path, source, target, sizes)
+        config["eos_token_id"] = sizes.eos
+        form = pair_format.read(path, config, source, start, sizes.eos)
+        return Bundle(path, arch, model, source, config, training, target, format=form)
     of_tokenizer = peft.home(path, tokenizers.BUNDLE_FILES)
     tokenizer = tokenizers.load(str(of_tokenizer))
     check_tokenizer(path, tokenizer, config)
@@ -306,7 +323,7 @@ def _load(path: Path) -> Bundle:
     return Bundle(path, arch, model, tokenizer, config, training, bos=bos, ends=tuple(ends))
 
 
-def load_model(path: Path, config: JsonObject) -> tuple[str, Any]:
+def load_model(path: Path, config: JsonObject) -> tuple[str, nn.Module | NGrams]:
     """(architecture, model on the CPU in float32) of a directory with this config.json. Raises BundleError."""
     if config.get("model_type") == _NGRAM:
         return "ngram", _load_ngrams(path, config)
@@ -375,7 +392,7 @@ def check_tokenizer(path: Path, tokenizer: Tokenizer, config: JsonObject) -> Non
         raise BundleError(f"{display(str(path))}: the tokenizer has {len(tokenizer.vocab)} tokens, the model {size}")
 
 
-def _check_pair(path: Path, source: Tokenizer, target: Tokenizer, sizes: Any) -> None:
+def _check_pair(path: Path, source: Tokenizer, target: Tokenizer, sizes: Vocabularies) -> None:
     """Raise BundleError when a tokenizer of an encoder-decoder has no ids, or more of them than the model."""
     for tokenizer, size in ((source, sizes.source_vocab_size), (target, sizes.target_vocab_size)):
         check_tokenizer(path, tokenizer, {"vocab_size": size})

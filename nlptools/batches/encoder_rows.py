@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -126,19 +126,20 @@ def marks_of(tokenizer: Tokenizer) -> Marks:
         BundleError: it lacks one of them.
     """
     vocab = tokenizer.vocab
-    ids: dict[str, Any] = dict.fromkeys(("cls", "sep", "pad", "unk"))
+    ids: dict[str, int | None] = dict.fromkeys(("cls", "sep", "pad", "unk"))
     between = 1
     if vocab is not None:
         ends = of_encoder(tokenizer)
         ids = {role: vocab.roles.get(role) for role in ids} | {"cls": ends.first, "sep": ends.last}
         between = len(ends.between)
-    missing = [f"[{role.upper()}]" for role, id in ids.items() if id is None]
+    known = {role: id for role, id in ids.items() if id is not None}
+    missing = [f"[{role.upper()}]" for role in ids if role not in known]
     if missing:
         raise BundleError(
             f"the tokenizer has no {', '.join(missing)}",
             hint="the tokenizer of an encoder has [CLS], [SEP], [PAD] and [UNK]",
         )
-    return Marks(**ids, between=between)
+    return Marks(known["cls"], known["sep"], pad=known["pad"], unk=known["unk"], between=between)
 
 
 def marks_of_gpt(tokenizer: Tokenizer, eos: int, start: int | None, ours: bool = True) -> Marks:
@@ -151,12 +152,13 @@ def marks_of_gpt(tokenizer: Tokenizer, eos: int, start: int | None, ours: bool =
             represents a word by its first piece, as for an encoder.
     """
     unk = tokenizer.vocab.unk if tokenizer.vocab is not None else None
-    given: dict[str, Any] = {"pad": eos, "unk": eos if unk is None else unk, "closes": False, "before_word": " "}
+    unk = eos if unk is None else unk
     if not ours:
-        return Marks(start, None, **given)
+        return Marks(start, None, pad=eos, unk=unk, closes=False, before_word=" ")
     if (special := row_tokens(tokenizer.vocab)) is not None:
-        return Marks(special.start, special.delimiter, causal=True, **{**given, "closes": True}, end=special.extract)
-    return Marks(start, eos, causal=True, **given)
+        first, between = special.start, special.delimiter
+        return Marks(first, between, pad=eos, unk=unk, before_word=" ", causal=True, closes=True, end=special.extract)
+    return Marks(start, eos, pad=eos, unk=unk, closes=False, before_word=" ", causal=True)
 
 
 def encode_once(tokenizer: Tokenizer, texts: Sequence[str], threads: int = 1) -> tuple[EncodedTexts, np.ndarray]:
@@ -204,7 +206,7 @@ def join(marks: Marks, segments: Sequence[EncoderSegment]) -> tuple[EncoderRows,
     return EncoderRows(ids, types, bounds), begins
 
 
-def padded(values: np.ndarray, bounds: np.ndarray, rows: np.ndarray, fill: Any) -> np.ndarray:
+def padded(values: np.ndarray, bounds: np.ndarray, rows: np.ndarray, fill: int) -> np.ndarray:
     """`values[bounds[r]:bounds[r + 1]]` of the given rows, padded on the right: (B, T) int64."""
     rows = np.asarray(rows, np.int64)
     lengths = bounds[rows + 1] - bounds[rows]

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -79,8 +78,7 @@ def vocabulary(tokenizer: Tokenizer) -> MaskingVocabulary:
     """
     vocab = tokenizer.vocab
     roles = {} if vocab is None else vocab.roles
-    ids: dict[str, Any] = {role: roles.get(role) for role in ("pad", "cls", "sep", "mask")}
-    missing = ", ".join(f"[{role.upper()}]" for role, id in ids.items() if id is None)
+    missing = ", ".join(f"[{role.upper()}]" for role in ("pad", "cls", "sep", "mask") if role not in roles)
     if vocab is None or missing:
         raise BundleError(
             f"the tokenizer has no {missing}, which the training of an encoder needs",
@@ -96,7 +94,15 @@ def vocabulary(tokenizer: Tokenizer) -> MaskingVocabulary:
     replacements = np.flatnonzero(~special & ~unused)
     if not len(replacements):
         raise BundleError("the tokenizer has nothing but special tokens")
-    return MaskingVocabulary(**ids, special=special, replacements=replacements, begins=_begins(vocab.tokens) | special)
+    return MaskingVocabulary(
+        pad=roles["pad"],
+        cls=roles["cls"],
+        sep=roles["sep"],
+        mask=roles["mask"],
+        special=special,
+        replacements=replacements,
+        begins=_begins(vocab.tokens) | special,
+    )
 
 
 def _added(tokenizer: Tokenizer) -> list[int]:

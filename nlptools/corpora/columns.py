@@ -10,9 +10,10 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, overload
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from nlptools.arrays import Array
 from nlptools.errors import BundleError, InputError, StreamError, display, reason
@@ -40,10 +41,15 @@ class Column:
     def __len__(self) -> int:
         return self._length
 
-    def __getitem__(self, places: Any) -> Any:
+    @overload
+    def __getitem__(self, places: slice) -> Array: ...
+    @overload
+    def __getitem__(self, places: int) -> np.generic: ...
+    def __getitem__(self, places: slice | int) -> Array | np.generic:
         """The numbers of a slice without step, or a single one. Raises InputError if the file cannot be read."""
         if not isinstance(places, slice):
-            return self[places : places + 1][0]
+            first: np.generic = self[places : places + 1][0]
+            return first
         start, end, _ = places.indices(self._length)
         out = np.empty(max(0, end - start), self.dtype)
         try:
@@ -68,7 +74,7 @@ class Column:
 class ColumnWriter:
     """Writes a `Column` to a new file, which is open only while numbers are written."""
 
-    def __init__(self, path: Path, dtype: Any) -> None:
+    def __init__(self, path: Path, dtype: DTypeLike) -> None:
         """Raises StreamError, as `append` does: disk full or another write error."""
         self._path, self._dtype, self._length = path, np.dtype(dtype), 0
         self._write("wb", b"")

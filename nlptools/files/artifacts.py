@@ -15,12 +15,18 @@ import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 from nlptools.errors import BundleError, display, reason, shown
 from nlptools.files import atomic
 from nlptools.json_types import JsonObject
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from nlptools.arrays import Array
+
+T = TypeVar("T")
 FORMAT = 1
 MANIFEST = "manifest.json"
 ADAPTER = (
@@ -38,7 +44,7 @@ def write_json(path: Path, data: object) -> None:
     atomic.write_whole(path, text + "\n")
 
 
-def save_tensors(path: Path, tensors: Mapping[str, Any]) -> None:
+def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write a safetensors file atomically. Raises StreamError."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
@@ -82,9 +88,9 @@ _CONVERT = (  # {0}: a file of pickled weights
 )
 
 
-def load_weights(directory: Path, stem: str = "model") -> dict[str, Any]:
+def load_weights(directory: Path, stem: str = "model") -> dict[str, Tensor]:
     """All weights of a directory, from one safetensors file or from shards. Raises BundleError."""
-    tensors: dict[str, Any] = {}
+    tensors: dict[str, Tensor] = {}
     for path in weight_files(directory, stem):
         tensors.update(load_tensors(path))
     return tensors
@@ -155,21 +161,21 @@ def refuse_tensorflow(path: Path) -> None:
         )
 
 
-def load_tensors(path: Path) -> dict[str, Any]:
+def load_tensors(path: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file. Raises BundleError if it is damaged."""
     from safetensors.torch import load_file
 
     return _read(path, load_file)
 
 
-def load_arrays(path: Path) -> dict[str, Any]:
+def load_arrays(path: Path) -> dict[str, Array]:
     """The NumPy arrays of a safetensors file, without PyTorch. Raises BundleError if it is damaged."""
     from safetensors.numpy import load_file
 
     return _read(path, load_file)
 
 
-def _read(path: Path, load_file: Callable[[Path], Mapping[str, Any]]) -> dict[str, Any]:
+def _read(path: Path, load_file: Callable[[Path], Mapping[str, T]]) -> dict[str, T]:
     from safetensors import SafetensorError
 
     try:

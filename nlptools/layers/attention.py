@@ -151,6 +151,11 @@ class SelfAttention(nn.Module):
             mask = near[None, None] if mask is None else (mask & near) | (apart == 0)
         return qkv_BT3HK, mask
 
+    def of_distances(self, part: str, vectors: Tensor) -> Tensor:
+        """See `relations.DistanceMaps`; by the maps of contents."""
+        D = vectors.shape[1]
+        return self.query_key_value.part(vectors, slice(0, D) if part == "query" else slice(D, 2 * D))
+
     def heads_at(
         self, x: Tensor, positions: QueryPositions, mask: Tensor | None = None, relation: Relation = UNRELATED
     ) -> Tensor:
@@ -191,12 +196,9 @@ class DisentangledAttention(SelfAttention):
         self.distance_query = Linear(hidden_size, hidden_size) if "p2c" in kinds else None
 
     def of_distances(self, part: str, vectors: Tensor) -> Tensor:
-        """(R, D) vectors of distances -> (R, D): their queries, or their keys, as `part` says."""
+        """See `relations.DistanceMaps`."""
         own = self.distance_query if part == "query" else self.distance_key
-        if own is not None:
-            return own(vectors)
-        D = vectors.shape[1]
-        return self.query_key_value.part(vectors, slice(0, D) if part == "query" else slice(D, 2 * D))
+        return super().of_distances(part, vectors) if own is None else own(vectors)
 
 
 class SourceMemory:

@@ -7,7 +7,7 @@ backward. Shapes: N rows, D hidden, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ from torch.utils.checkpoint import checkpoint
 from nlptools.compute.kernels.capped_attention import capped
 from nlptools.layers.output import CHUNK, Projection
 
+T = TypeVar("T")
 _LOWEST = -1e4  # of a log-probability; exp(_LOWEST) is 0
 
 
@@ -56,7 +57,13 @@ class CappedProjection(Projection):
         both = hidden_2ND.transpose(0, 1)
         return sum(self._by_rows(self._r_drop, both, targets_N, rate, smoothing), zero)
 
-    def _by_rows(self, measure: Callable[..., Any], hidden: Tensor, targets_N: Tensor, *more: Any) -> Iterator[Any]:
+    def _by_rows(
+        self,
+        measure: Callable[..., T],
+        hidden: Tensor,
+        targets_N: Tensor,
+        *more: object,
+    ) -> Iterator[T]:
         """`measure` of some rows at a time, and of `more`."""
         size = max(1, CHUNK // self.vocab_size)
         for rows, targets in zip(torch.split(hidden, size), torch.split(targets_N, size), strict=True):

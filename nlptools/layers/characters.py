@@ -10,7 +10,6 @@ Shapes: U words, L longest of them in characters, C size of the vector of a char
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -118,4 +117,7 @@ class CharacterFilters(nn.Module):
         return (torch.tanh if self.activation == "tanh" else ACTIVATIONS[self.activation])(torch.cat(maxima, 1))
 
 
-SPELLINGS: dict[str, Any] = {"cnn": CharacterConvolution, "lstm": CharacterLSTM}
+SPELLINGS: dict[str, type[CharacterConvolution] | type[CharacterLSTM]] = {
+    "cnn": CharacterConvolution,
+    "lstm": CharacterLSTM,
+}

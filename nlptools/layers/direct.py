@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 _REGISTER = (
     *("register_forward_pre_hook", "register_forward_hook", "register_backward_hook"),
@@ -28,19 +28,20 @@ class Direct:
     forward: Callable[..., Tensor]
     __call__: Callable[..., Tensor]
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         if "forward" in cls.__dict__:
             cls.__call__ = cls.forward  # type: ignore[method-assign]
 
 
-def _registering(name: str) -> Callable[..., Any]:
+def _registering(name: str) -> Callable[..., RemovableHandle]:
     """The method `name` of `nn.Module`, after which calls look for hooks."""
 
-    def register(self: nn.Module, *args: Any, **options: Any) -> Any:
-        kind: Any = type(self)
+    def register(self: nn.Module, *args: object, **options: object) -> RemovableHandle:
+        kind: type = type(self)
         self.__class__ = _with_hooks(kind)
-        return getattr(nn.Module, name)(self, *args, **options)
+        handle: RemovableHandle = getattr(nn.Module, name)(self, *args, **options)
+        return handle
 
     return register
 
@@ -50,7 +51,7 @@ for _name in _REGISTER:
 
 
 @cache
-def _with_hooks(kind: type[Any]) -> type[Any]:
+def _with_hooks(kind: type) -> type:
     """A class of modules like `kind`, whose calls look for hooks; `kind` itself if it is such a class."""
     if kind.__call__ is nn.Module.__call__:
         return kind

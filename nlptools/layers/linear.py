@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -25,7 +24,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def check_activation(name: Any) -> None:
+def check_activation(name: object) -> None:
     """Raise BundleError unless `name` is an activation."""
     if not isinstance(name, str) or name not in ACTIVATIONS:
         raise BundleError(f"activation {name!r:.80} is not supported, expected one of {', '.join(ACTIVATIONS)}")
@@ -34,7 +33,7 @@ def check_activation(name: Any) -> None:
 class Packable:
     """Multiplies with a weight, or with a packed or an 8-bit copy of it, if there is one (`layers.quantized`)."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: object, **options: object) -> None:
         super().__init__(*args, **options)
         self._packed = PackedWeight()
         self.int8: Int8Weight | None = None

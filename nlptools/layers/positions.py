@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from nlptools.json_types import Json
 from nlptools.layers.rotary_scaling import rotary_rates
 
 Turn = Callable[[Tensor], Tensor]  # queries and keys (B, T, N, H, K) -> the same, turned by their positions
@@ -123,7 +123,7 @@ class Rotary(Positions):
         hidden_size: int,
         head_size: int = 0,
         theta: float = 10000.0,
-        scaling: Mapping[str, Any] | None = None,
+        scaling: Mapping[str, Json] | None = None,
         share: float = 1.0,
     ) -> None:
         """`theta`, `scaling`: see `rotary_rates`. `share`: of each head that turns. Raises BundleError for an unknown scaling."""

@@ -7,12 +7,19 @@ Shapes: as in `layers`; distances are places of keys minus places of queries, in
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from nlptools.layers.positions import Turn
+
+
+class DistanceMaps(Protocol):
+    """Self-attention, as a relation sees it."""
+
+    def of_distances(self, part: str, vectors: Tensor) -> Tensor:
+        """(R, D) vectors of distances -> (R, D): their queries, or their keys, as `part`, "query" or "key", says."""
 
 
 class Relation:
@@ -28,7 +35,7 @@ class Relation:
         """Queries, keys and values (..., 3, H, K), as the products take them."""
         return qkv
 
-    def scores(self, attention: Any, query_BHTK: Tensor, key_BHTK: Tensor) -> Tensor | None:
+    def scores(self, attention: DistanceMaps, query_BHTK: Tensor, key_BHTK: Tensor) -> Tensor | None:
         """The terms added to the scaled products of a block's queries and keys: (B or 1, H, T, T); None: nothing."""
         return None
 
@@ -55,7 +62,7 @@ class DistanceBuckets(Relation):
         self.table, self.farthest = table, farthest
         self._by_length: dict[int, Tensor] = {}
 
-    def scores(self, attention: Any, query_BHTK: Tensor, key_BHTK: Tensor) -> Tensor | None:
+    def scores(self, attention: DistanceMaps, query_BHTK: Tensor, key_BHTK: Tensor) -> Tensor | None:
         """See `Relation`."""
         T = query_BHTK.shape[2]
         if T not in self._by_length:
@@ -122,8 +129,8 @@ class Disentangled(Relation):
         query, rest = qkv[..., :1, :, :], qkv[..., 1:, :, :]
         return torch.cat([query * (1 + len(self.kinds)) ** -0.5, rest], -3)
 
-    def scores(self, attention: Any, query_BHTK: Tensor, key_BHTK: Tensor) -> Tensor | None:
-        """See `Relation`. `attention` is a `DisentangledAttention`."""
+    def scores(self, attention: DistanceMaps, query_BHTK: Tensor, key_BHTK: Tensor) -> Tensor | None:
+        """See `Relation`."""
         H, T, K = query_BHTK.shape[1:]
         if T not in self._rows:  # the vector of each distance that occurs, query minus key, from T - 1 down to 1 - T
             distances = torch.arange(T - 1, -T, -1, device=query_BHTK.device)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import chain
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +19,7 @@ from torch.nn import functional as F
 from nlptools.layers.convolution import GatedConvolution
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import Linear
+from nlptools.layers.module_lists import Modules
 from nlptools.layers.positions import Sinusoids
 from nlptools.layers.transformer import Block
 
@@ -42,8 +42,8 @@ class Bidirectional(nn.Module):
         super().__init__()
         self.size = 2 * hidden_size
         sizes = [input_size] + [self.size] * num_layers
-        self.layers: Any = nn.ModuleList(
-            nn.ModuleList(RECURRENT[kind](sizes[i], hidden_size, batch_first=True) for _ in range(2))
+        self.layers: Modules[Modules[nn.RNNBase]] = Modules(
+            Modules(RECURRENT[kind](sizes[i], hidden_size, batch_first=True) for _ in range(2))
             for i in range(num_layers)
         )
         self.dropout: Callable[[Tensor], Tensor] = dropout
@@ -53,7 +53,7 @@ class Bidirectional(nn.Module):
         """Open the forget gates of an LSTM (Jozefowicz et al. 2015); the other weights stay as PyTorch draws them."""
         for layer in chain.from_iterable(self.layers):
             if isinstance(layer, nn.LSTM):
-                bias: Any = layer.bias_hh_l0
+                bias = layer.get_parameter("bias_hh_l0")
                 bias[layer.hidden_size : 2 * layer.hidden_size] = 1.0
 
     def states(self, x: Tensor, mask: Tensor) -> Tensor:
@@ -85,7 +85,7 @@ class SentenceAttention(nn.Module):
         D = self.size = hidden_size
         self.projection = Linear(input_size, D)
         self.positions = Sinusoids(0, D)
-        self.blocks: Any = nn.ModuleList(
+        self.blocks = Modules(
             Block(D, heads, 4 * D, activation="gelu", dropout=dropout, causal=False) for _ in range(num_layers)
         )
         self.norm = nn.LayerNorm(D)
@@ -113,7 +113,7 @@ class Convolutions(nn.Module):
         super().__init__()
         self.size = hidden_size
         self.projection = Linear(input_size, hidden_size)
-        self.layers: Any = nn.ModuleList(GatedConvolution(hidden_size, _WIDTH) for _ in range(num_layers))
+        self.layers = Modules(GatedConvolution(hidden_size, _WIDTH) for _ in range(num_layers))
         self.dropout: Callable[[Tensor], Tensor] = dropout
 
     def states(self, x: Tensor, mask: Tensor) -> Tensor:

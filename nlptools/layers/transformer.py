@@ -215,6 +215,8 @@ class Block(Direct, nn.Module):
         return x if self.pre_norm else norm(x)
 
 
-def weighted_by(mask: Tensor | None = None, turn: Turn | None = None) -> Callable[[Any, Tensor], Weighted]:
+def weighted_by(
+    mask: Tensor | None = None, turn: Turn | None = None
+) -> Callable[[SelfAttention | GroupedQueryAttention, Tensor], Weighted]:
     """The argument of `Block.observed` where self-attention takes a mask and a turn, see `SelfAttention.heads`."""
     return lambda attention, x: attention.weighted(x, mask, turn)

@@ -5,15 +5,18 @@ this.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, fields, replace
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeGuard, TypeVar, cast, overload
 
 from torch import Tensor, nn
 
 from nlptools.layers.linear import Linear
 from nlptools.layers.output import OutputHead
 from nlptools.layers.packed import unpacked
+
+if TYPE_CHECKING:
+    from nlptools.models.translation.vocabularies import Vocabularies
 
 S = TypeVar("S", bound="State")
 C = TypeVar("C")
@@ -37,6 +40,19 @@ class LanguageState(State, Protocol):
         """The state of the rows of this one, followed by the rows of the others, which may have read more or fewer tokens. The
         old states may be used up.
         """
+
+
+class CarriedState(LanguageState, Protocol):
+    """The state of a language model that `streams`: a named tuple of tensors."""
+
+    def __iter__(self) -> Iterator[Tensor]: ...
+
+    @classmethod
+    def _make(cls: type[S], iterable: Iterable[Tensor], /) -> S:
+        """The state of these tensors."""
+
+    def detach(self: S) -> S:
+        """The same state, cut off from the graph."""
 
 
 class Hidden(NamedTuple):
@@ -92,7 +108,7 @@ class Decoder(Protocol):
     """
 
     @property
-    def config(self) -> Any:
+    def config(self) -> Configuration:
         """The sizes, see `registry.Architecture`."""
 
     @property
@@ -107,7 +123,7 @@ class Decoder(Protocol):
     def output(self) -> OutputHead:
         """The distribution over the next token, given the hidden state at a position."""
 
-    def __call__(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
+    def __call__(self, ids: Tensor, state: S) -> tuple[Tensor, S]:
         """(B, T) ids, and the state after the tokens before them -> hidden (B, T, D) and the new state."""
 
 
@@ -140,7 +156,7 @@ def layer_of(name: str, num_layers: int) -> int:
     return 0 if "embedding" in name else num_layers
 
 
-def linear_maps(module: Any) -> list[str]:
+def linear_maps(module: nn.Module) -> list[str]:
     """See `Layered`: all maps except in the output head; there, names begin with "output"."""
     return [name for name, part in module.named_modules() if type(part) is Linear and not name.startswith("output")]
 
@@ -155,27 +171,31 @@ class LanguageModel(Decoder, Layered, Protocol):
     @property
     def streams(self) -> bool:
         """Whether it trains on text in order, its state carried from batch to batch and into checkpoints. The state is then a
-        named tuple of tensors, with a method `detach` that cuts it off from the graph.
+        `CarriedState`, see `is_streaming`.
         """
 
     @property
     def token_embedding(self) -> nn.Embedding:
         """The vectors that tokens are read as. Rows beyond the vocabulary are padding."""
 
-    def __call__(self, ids: Tensor, state: Any = None, mask: Tensor | None = None) -> tuple[Tensor, Any]:
+    @overload
+    def __call__(self, ids: Tensor, state: None = None, mask: Tensor | None = None) -> tuple[Tensor, None]: ...
+    @overload
+    def __call__(self, ids: Tensor, state: S, mask: Tensor | None = None) -> tuple[Tensor, S]: ...
+    def __call__(self, ids: Tensor, state: S | None = None, mask: Tensor | None = None) -> tuple[Tensor, S | None]:
         """See `Decoder`. Without a state, nothing comes before `ids`, and the new state is None (training, scoring).
 
         `mask` (B, T), True = real, allows rows padded on the LEFT in the first call.
         """
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Tensor]:
         """The weights."""
 
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> Any:
+    def load_state_dict(self, state_dict: Mapping[str, Tensor]) -> object:
         """Take these weights."""
 
-    def start(self, batch_size: int, capacity: int) -> Any:
-        """The `LanguageState` before the first token, with room for `capacity` tokens."""
+    def start(self, batch_size: int, capacity: int) -> LanguageState:
+        """The state before the first token, with room for `capacity` tokens."""
 
     def states(self, ids: Tensor) -> Hidden:
         """(B, T) ids, padded on the right -> the hidden states of all layers, `config.num_hidden_layers` + 1. The last one
@@ -195,6 +215,18 @@ class LanguageModel(Decoder, Layered, Protocol):
 
     def drop_output(self) -> None:
         """Remove the output head and the weights that it alone has: a head of a task replaces it."""
+
+
+class StreamingModel(LanguageModel, Protocol):
+    """A language model that `streams`."""
+
+    def start(self, batch_size: int, capacity: int) -> CarriedState:
+        """See `LanguageModel`."""
+
+
+def is_streaming(model: LanguageModel) -> TypeGuard[StreamingModel]:
+    """Whether a model `streams`."""
+    return bool(model.streams)
 
 
 class Attends(Protocol):
@@ -244,7 +276,7 @@ class LanguageModelDefaults:
 
     def linear_maps(self) -> list[str]:
         """See `Layered`."""
-        return linear_maps(self)
+        return linear_maps(cast(nn.Module, self))
 
     def position_vectors(self, length: int) -> Tensor | None:
         """See `Positioned`."""
@@ -276,7 +308,11 @@ class SourceState(State, Protocol):
 
 
 class EncoderDecoder(Decoder, Protocol):
-    """A model of target tokens, given a source. Its configuration is a `translation.vocabularies.Vocabularies`."""
+    """A model of target tokens, given a source."""
+
+    @property
+    def config(self) -> Vocabularies:
+        """See `Decoder`."""
 
     @property
     def start_token(self) -> int:
@@ -286,8 +322,8 @@ class EncoderDecoder(Decoder, Protocol):
     def attends(self) -> bool:
         """Whether it has attention to the source, which states can keep."""
 
-    def encode(self, ids: Tensor, mask: Tensor | None = None, capacity: int | None = None) -> Any:
-        """(B, S) source ids, the end token included -> the `SourceState` before the first target token.
+    def encode(self, ids: Tensor, mask: Tensor | None = None, capacity: int | None = None) -> SourceState:
+        """(B, S) source ids, the end token included -> the state before the first target token.
 
         `mask` (B, S), True = real; rows are padded on the RIGHT. None: no row is padded. `capacity`: initial
         room in target tokens; None: the state serves for one call with all of them (training, forced decoding).
@@ -329,7 +365,9 @@ class CrossAttentionDefaults:
         """See `AttendsToSource`; of several layers, their mean."""
         state = self.encode(source)
         state.keeps_attention = True
-        yield self(target, state)[1].attention[:, None]
+        attention = self(target, state)[1].attention
+        assert attention is not None
+        yield attention[:, None]
 
 
 class Encoder(Layered, Protocol):

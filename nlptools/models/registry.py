@@ -8,9 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from nlptools.errors import BundleError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import nn
+
+    from nlptools.models.contract import Configuration, LanguageModel
 
 LANGUAGE = "language"  # contract.LanguageModel: train-lm
 BIDIRECTIONAL = "bidirectional"  # language.elmo.Elmo: a language model in each direction: train-lm
@@ -27,6 +34,14 @@ WORD_READER = "word-reader"  # LSTMs over words and the features of an ELMo, for
 WORD_TAGGER = "word-tagger"  # labels of words, trained without pretraining: finetune --task tag --scratch
 PAIRED = (ENCODER_DECODER, CAPTIONER)  # with a tokenizer of the source and one of the target
 WITHOUT_PRETRAINING = (TEXT_CLASSIFIER, LOGISTIC, IMAGE_CLASSIFIER, WORD_READER, WORD_TAGGER)
+
+
+class ModelClass(Protocol):
+    """The class of a language model."""
+
+    streams: bool  # see `contract.LanguageModel`
+
+    def __call__(self, config: Configuration, /) -> LanguageModel: ...
 
 
 @dataclass(frozen=True)
@@ -213,19 +228,23 @@ def find(name: str) -> Architecture:
     return ARCHITECTURES[name]
 
 
-def build(name: str, config: Any, **heads: Any) -> Any:
+def build(name: str, config: Configuration, **heads: object) -> nn.Module:
     """A model of an architecture. `heads`: the arguments of `TaskHeads` besides the configuration."""
     row = find(name)
     if row.family != TASK_DECODER:
-        return _imported(row.model)(config, **heads)
-    from nlptools.models.tasks.with_heads import WithHeads
+        model: nn.Module = _imported(row.model)(config, **heads)
+        return model
+    new: Callable[..., nn.Module] = _imported("nlptools.models.tasks.with_heads:WithHeads")
+    return new(_imported(row.model)(config), **heads)
 
-    return WithHeads(_imported(row.model)(config), **heads)
 
+def model_class(name: str) -> ModelClass:
+    """The class of an architecture's model, without heads of tasks; its type is for language models, see `build` for others.
 
-def model_class(name: str) -> Any:
-    """The class of an architecture's model, without heads of tasks. Raises BundleError for an unknown name."""
-    return _imported(find(name).model)
+    Raises BundleError for an unknown name.
+    """
+    found: ModelClass = _imported(find(name).model)
+    return found
 
 
 def config_class(name: str) -> Any:

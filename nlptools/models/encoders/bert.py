@@ -26,6 +26,7 @@ from nlptools.layers.dropout import Dropout
 from nlptools.layers.heads import MaskedTokenHead, Pooler, PredictionLayer, ReplacedTokenHead
 from nlptools.layers.initial import draw_as_bert
 from nlptools.layers.linear import Linear, check_activation
+from nlptools.layers.module_lists import Modules
 from nlptools.layers.output import Projection, padded_embedding
 from nlptools.layers.packed import EqualLengths
 from nlptools.layers.query_positions import QueryPositions
@@ -133,7 +134,7 @@ class Bert(nn.Module):
         self.distance_scores = (
             nn.Embedding(config.distance_buckets, config.num_attention_heads) if config.distance_buckets else None
         )
-        self.blocks: Any = nn.ModuleList(self.new_block() for _ in range(config.num_blocks))
+        self.blocks = Modules(self.new_block() for _ in range(config.num_blocks))
         self.pooler = Pooler(D) if pooler else None
 
     def new_block(self, **more: Any) -> Block:
@@ -330,6 +331,8 @@ class BertWithHeads(EncoderWithHeads):
         replaced: whether each token was replaced (ELECTRA's discriminator), or None.
         sequence, tokens, spans, choice, yes_no, mentions, arcs, crf, layer_mix, layer_concat: see `EncoderWithHeads`.
     """
+
+    config: EncoderConfig
 
     def __init__(self, config: EncoderConfig, heads: tuple[str, ...] = (), num_labels: int = 2, **sizes: int) -> None:
         """`num_labels` and other `sizes` of heads: see `EncoderWithHeads`."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor, nn
 
 from nlptools.errors import BundleError
 from nlptools.layers.linear import Linear
 from nlptools.layers.relations import UNRELATED, Disentangled, Relation
+from nlptools.layers.transformer import Block
 from nlptools.models.encoders.bert import Bert, BertWithHeads, EncoderConfig
 
 
@@ -73,9 +74,9 @@ class Deberta(Bert):
         self.distance_embedding = nn.Embedding(2 * config.span, D) if config.relative else None
         self.distance_norm = nn.LayerNorm(D, config.layer_norm_eps) if config.normed_distances else None
 
-    def new_block(self, **more: Any) -> Any:
+    def new_block(self, **more: Any) -> Block:
         """See `Bert`."""
-        config: Any = self.config
+        config = cast(DebertaConfig, self.config)
         kinds = () if config.shares_maps else config.attention_kinds
         return super().new_block(attention="disentangled", attention_options={"kinds": kinds}, **more)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from torch import Tensor, nn
 
@@ -55,7 +54,7 @@ def generator_config(config: EncoderConfig, share: float) -> EncoderConfig:
     return replace(config, hidden_size=heads * size, num_attention_heads=heads, intermediate_size=inner)
 
 
-def parts(weights: Mapping[str, Tensor]) -> tuple[dict[str, Any], dict[str, Any]]:
+def parts(weights: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """The weights of the generator and of the discriminator, each with the embeddings, from the weights of an `Electra`."""
     discriminator = {n.removeprefix("discriminator."): t for n, t in weights.items() if n.startswith("discriminator.")}
     generator = {n.removeprefix("generator."): t for n, t in weights.items() if n.startswith("generator.")}

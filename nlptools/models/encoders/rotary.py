@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from torch import Tensor, nn
 
 from nlptools.errors import BundleError
+from nlptools.json_types import Json
 from nlptools.layers.heads import MaskedTokenHead, PredictionLayer
 from nlptools.layers.linear import check_activation
 from nlptools.layers.norms import LayerNorm
 from nlptools.layers.positions import Rotary
 from nlptools.layers.relations import Relation, Rotation
 from nlptools.layers.rotary_scaling import rotary_rates
+from nlptools.layers.transformer import Block
 from nlptools.models.contract import linear_maps
 from nlptools.models.encoders.bert import Bert, BertWithHeads, EncoderConfig
 
@@ -32,7 +34,7 @@ class RotaryEncoderConfig(EncoderConfig):
 
     rope_theta: int | float = 10000.0
     local_rope_theta: int | float = 10000.0  # of layers with a window
-    rope_scaling: Mapping[str, Any] | None = None  # see `layers.rotary_scaling`
+    rope_scaling: Mapping[str, Json] | None = None  # see `layers.rotary_scaling`
     local_window: int = 0  # the largest distance that a layer with a window attends to; 0: no layer has one
     whole_layers: tuple[int, ...] = ()  # the layers without a window
     pre_norm: bool = True
@@ -48,6 +50,7 @@ class RotaryEncoderConfig(EncoderConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "whole_layers", tuple(self.whole_layers))  # which may come from JSON
         check_activation(self.classifier_activation)
         if self.head_size % 2:
             raise BundleError(f"rotary positions need heads of an even size, not of {self.head_size}")
@@ -113,9 +116,9 @@ class RotaryEncoder(Bert):
             self.blocks[0].attention_norm = nn.Identity()
             self.final_norm = LayerNorm(D, config.layer_norm_eps, bias=config.norm_bias)
 
-    def new_block(self, **more: Any) -> Any:
+    def new_block(self, **more: Any) -> Block:
         """See `Bert`."""
-        config: Any = self.config
+        config = cast(RotaryEncoderConfig, self.config)
         return super().new_block(
             pre_norm=config.pre_norm,
             norm="layer" if config.norm_bias else "layer-without-bias",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from nlptools.errors import BundleError
 from nlptools.json_types import JsonObject
+from nlptools.models.encoders.bert import EncoderConfig
 from nlptools.models.huggingface.bert import ENCODER
 from nlptools.models.huggingface.encoder_folders import SIZES, EncoderFolders, EncoderLayout, plain_positions
 
@@ -21,7 +22,7 @@ def _reads(data: JsonObject) -> JsonObject:
 
 
 FAMILY = EncoderFolders(
-    EncoderLayout(
+    EncoderLayout[EncoderConfig](
         "albert",
         "Albert",
         "albert.",
@@ -67,5 +68,6 @@ FAMILY = EncoderFolders(
         },
         reads=_reads,
         writes=lambda config: {"position_embedding_type": "absolute", "inner_group_num": 1},
-    )
+    ),
+    sizes=EncoderConfig,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nlptools.models.encoders.bert import EncoderConfig
 from nlptools.models.huggingface.encoder_folders import EncoderFolders, EncoderLayout, plain_positions
 
 ENCODER = {
@@ -20,7 +21,7 @@ BLOCK = {
     "feed_forward.down": ("output.dense",),
     "feed_forward_norm": ("output.LayerNorm",),
 }
-_BERT = EncoderLayout(
+_BERT = EncoderLayout[EncoderConfig](
     "bert",
     "Bert",
     "bert.",
@@ -48,7 +49,7 @@ _BERT = EncoderLayout(
     reads=plain_positions,
     writes=lambda config: {"position_embedding_type": "absolute"},
 )
-_ELECTRA = EncoderLayout(
+_ELECTRA = EncoderLayout[EncoderConfig](
     "electra",
     "Electra",
     "electra.",
@@ -72,4 +73,4 @@ _ELECTRA = EncoderLayout(
     reads=lambda data: {**plain_positions(data), "embedding_size": data.get("embedding_size", 128)},
     writes=lambda config: {"position_embedding_type": "absolute", "embedding_size": config.embedding_size},
 )
-FAMILY = EncoderFolders(_BERT, _ELECTRA)
+FAMILY = EncoderFolders(_BERT, _ELECTRA, sizes=EncoderConfig)

@@ -74,7 +74,7 @@ def _writes(config: DebertaConfig) -> JsonObject:
 
 _SELF = "attention.self."
 FAMILY = EncoderFolders(
-    EncoderLayout(
+    EncoderLayout[DebertaConfig](
         "deberta-v2",
         "DebertaV2",
         "deberta.",

@@ -11,19 +11,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from nlptools.errors import BundleError
-from nlptools.json_types import JsonObject
+from nlptools.json_types import Json, JsonObject
 from nlptools.models import registry
 from nlptools.models.huggingface import checks
 from nlptools.models.language.modern import ModernConfig
 from nlptools.models.tasks.heads import BESIDE_HEADS, TASK_HEADS
 
-SIZES: Mapping[str, tuple[str, Any]] = {  # ours: theirs, and their default; None: required
+SIZES: Mapping[str, tuple[str, Json]] = {  # ours: theirs, and their default; None: required
     "vocab_size": ("vocab_size", None),
     "hidden_size": ("hidden_size", None),
     "intermediate_size": ("intermediate_size", None),
@@ -107,7 +106,7 @@ class DecoderLayout:
     output: str = _OUTPUT
     to_theirs: Permuted = lambda tensor, config: tensor
     to_ours: Permuted = lambda tensor, config: tensor
-    sizes: Mapping[str, tuple[str, Any]] = field(default_factory=lambda: SIZES)
+    sizes: Mapping[str, tuple[str, Json]] = field(default_factory=lambda: SIZES)
     partial: bool = False
     activation: tuple[str, str] = ("hidden_act", "silu")
     reads: Callable[[JsonObject], JsonObject] = lambda data: {}
@@ -172,26 +171,26 @@ class DecoderFolders:
         """See `directories.TaskFamily`."""
         return self.layouts[model_type].prefix
 
-    def can_express(self, config: Any) -> bool:
+    def can_express(self, config: ModernConfig) -> bool:
         """See `directories.FolderLayout`."""
         return self.choose(config) in self.layouts
 
     def _layout(self, config: ModernConfig) -> DecoderLayout:
         return self.layouts[str(self.choose(config))]
 
-    def tied(self, config: Any) -> tuple[str, str] | None:
+    def tied(self, config: ModernConfig) -> tuple[str, str] | None:
         """See `directories.FolderLayout`."""
         layout = self._layout(config)
         names = (f"{layout.top['token_embedding']}.weight", f"{layout.output}.weight")
         return names if config.tie_word_embeddings else None
 
-    def has_output(self, weights: Mapping[str, Tensor], config: Any) -> bool:
+    def has_output(self, weights: Mapping[str, Tensor], config: ModernConfig) -> bool:
         """See `directories.ReadableFamily`."""
         layout = self._layout(config)
         names = (layout.prefixed(checks.plain(name, "")) for name in weights)
         return config.tie_word_embeddings or f"{layout.output}.weight" in names
 
-    def config_to_hf(self, config: Any, heads: tuple[str, ...] = ()) -> JsonObject:
+    def config_to_hf(self, config: ModernConfig, heads: tuple[str, ...] = ()) -> JsonObject:
         """See `directories.FolderLayout`."""
         layout = self._layout(config)
         named = [end for head, end in _TASK_CLASSES.items() if head in heads]
@@ -209,12 +208,12 @@ class DecoderFolders:
             **layout.writes(config),
         }
 
-    def config_from_hf(self, data: JsonObject) -> Any:
+    def config_from_hf(self, data: JsonObject) -> ModernConfig:
         """See `directories.FolderLayout`."""
         layout = self.layouts[str(data["model_type"])]
         for name in ("num_key_value_heads", "head_dim", "intermediate_size", "sliding_window"):
             checks.given(data, name)
-        values: dict[str, Any] = {}
+        values: JsonObject = {}
         for ours, (theirs, default) in layout.sizes.items():
             values[ours] = default if data.get(theirs) is None else data[theirs]
         if "num_key_value_heads" in data and data["num_key_value_heads"] is None:
@@ -230,7 +229,7 @@ class DecoderFolders:
         return checks.built(ModernConfig, values)
 
     def heads_in(
-        self, weights: Mapping[str, Tensor], config: Any, architectures: Sequence[str] = ()
+        self, weights: Mapping[str, Tensor], config: ModernConfig, architectures: Sequence[str] = ()
     ) -> tuple[str, ...]:
         """The heads that a directory's weights hold, or that its config.json names, in the order of TASK_HEADS."""
         layout = self._layout(config)
@@ -243,7 +242,7 @@ class DecoderFolders:
             heads.add("crf")
         return tuple(name for name in (*TASK_HEADS, *BESIDE_HEADS) if name in heads)
 
-    def weights_to_hf(self, weights: Mapping[str, Tensor], config: Any) -> dict[str, Tensor]:
+    def weights_to_hf(self, weights: Mapping[str, Tensor], config: ModernConfig) -> dict[str, Tensor]:
         """See `directories.FolderLayout`."""
         layout = self._layout(config)
         out: dict[str, Tensor] = {}
@@ -262,7 +261,7 @@ class DecoderFolders:
         return out | checks.whole_matrices(halves)
 
     def weights_from_hf(
-        self, weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor], config: Any
+        self, weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor], config: ModernConfig
     ) -> dict[str, Tensor]:
         """See `directories.FolderLayout`."""
         layout = self._layout(config)
@@ -334,12 +333,12 @@ def positions(data: JsonObject) -> JsonObject:
     return {"rope_theta": theta, "rope_scaling": scaling or None, "rotary_share": share}
 
 
-def _first(*values: Any) -> Any:
+def _first(*values: Json) -> Json:
     """The first value that is not None."""
     return next(value for value in values if value is not None)
 
 
-def window(data: JsonObject, size: Any, has_window: Callable[[int], bool]) -> JsonObject:
+def window(data: JsonObject, size: Json, has_window: Callable[[int], bool]) -> JsonObject:
     """The sliding window of `size`, 0 or None: none, and the layers without it: as "layer_types" says, or `has_window` where that
     is missing. Raises BundleError.
     """
@@ -359,10 +358,10 @@ def window(data: JsonObject, size: Any, has_window: Callable[[int], bool]) -> Js
         raise BundleError(f"config.json: layer_types is {kinds!r:.80}, expected {layers!r:.20} of {', '.join(known)}")
     if not size or len(whole) == len(numbers):
         return {"sliding_window": 0}
-    return {"sliding_window": size, "whole_layers": tuple(whole)}
+    return {"sliding_window": size, "whole_layers": [*whole]}
 
 
-def window_everywhere(data: JsonObject, size: Any) -> JsonObject:
+def window_everywhere(data: JsonObject, size: Json) -> JsonObject:
     """As `window`, for families in which all layers have it, or none. Raises BundleError."""
     out = window(data, size, lambda layer: True)
     if out.get("whole_layers"):

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nlptools import messages
 from nlptools.errors import BundleError, display
@@ -150,7 +150,7 @@ def config_from_hf(data: JsonObject) -> tuple[str, Configuration]:
     return arch, config
 
 
-def build(data: JsonObject, tensors: Mapping[str, Tensor], path: Path, warn: str = "") -> tuple[str, Any]:
+def build(data: JsonObject, tensors: Mapping[str, Tensor], path: Path, warn: str = "") -> tuple[str, nn.Module]:
     """(architecture, model on the CPU in float32) with this config.json and these weights.
 
     Args:
@@ -165,7 +165,7 @@ def build(data: JsonObject, tensors: Mapping[str, Tensor], path: Path, warn: str
     arch = as_read(arch, config, tensors)
     checks.check_number(config.least_weights(), tensors)
     with empty_weights():
-        model: Any = registry.build(arch, config, **heads_in(arch, tensors, config, data))
+        model = registry.build(arch, config, **heads_in(arch, tensors, config, data))
     model.load_state_dict(weights_from_hf(arch, tensors, model.state_dict(), config), assign=True)
     for name, tensor in model.state_dict().items():
         if not bool(torch.isfinite(tensor).all()):

@@ -6,11 +6,12 @@ Departure: heads of tasks have dropout before their first layer, too.
 
 from __future__ import annotations
 
+from nlptools.models.encoders.bert import EncoderConfig
 from nlptools.models.huggingface.bert import ENCODER
 from nlptools.models.huggingface.encoder_folders import EncoderFolders, EncoderLayout
 
 FAMILY = EncoderFolders(
-    EncoderLayout(
+    EncoderLayout[EncoderConfig](
         "distilbert",
         "DistilBert",
         "distilbert.",
@@ -57,5 +58,6 @@ FAMILY = EncoderFolders(
             "choice_activation": "relu",
         },
         writes=lambda config: {"sinusoidal_pos_embds": False},
-    )
+    ),
+    sizes=EncoderConfig,
 )

@@ -10,13 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from nlptools.errors import BundleError
-from nlptools.json_types import JsonObject
+from nlptools.json_types import Json, JsonObject
 from nlptools.layers.positions import Sinusoids
 from nlptools.models.huggingface import checks
 from nlptools.models.translation.transformer_config import TransformerConfig
@@ -28,7 +27,7 @@ _POSITIONS = re.compile(r"(encoder|decoder)\.embed_positions\.weight")
 _NEVER = -1e4  # logit of a padding that has no probability here
 _OTHER_CLASSES = ("Classification", "ForQuestionAnswering", "ForCausalLM", "EncoderModel")  # ends of names
 
-SIZES: Mapping[str, tuple[str, Any]] = {  # ours: theirs, and their default; None: required
+SIZES: Mapping[str, tuple[str, Json]] = {  # ours: theirs, and their default; None: required
     "source_vocab_size": ("vocab_size", None),
     "pad": ("pad_token_id", None),
     "hidden_size": ("d_model", None),
@@ -91,12 +90,12 @@ class EncoderDecoderLayout:
 
     model_type: str
     class_name: str
-    fixed: Mapping[str, Any] = field(default_factory=dict)
+    fixed: Mapping[str, object] = field(default_factory=dict)
     prefix: str = "model."
     blocks: Callable[[TransformerConfig], Blocks] = lambda config: {"encoder": BLOCK, "decoder": BLOCK}
     layer: str = "layers."
     stack: Mapping[str, str] = field(default_factory=lambda: STACK)
-    sizes: Mapping[str, tuple[str, Any]] = field(default_factory=lambda: SIZES)
+    sizes: Mapping[str, tuple[str, Json]] = field(default_factory=lambda: SIZES)
     activation: tuple[str, str] | None = ("activation_function", "gelu")
     reads: Callable[[JsonObject], JsonObject] = lambda data: {}
     writes: Callable[[TransformerConfig], JsonObject] = lambda config: {}
@@ -165,7 +164,9 @@ class EncoderDecoderFolders:
     def config_from_hf(self, data: JsonObject) -> TransformerConfig:
         """See `directories.FolderLayout`."""
         layout = self.layouts[str(data["model_type"])]
-        values = {ours: data.get(theirs, default) for ours, (theirs, default) in layout.sizes.items()}
+        values: dict[str, object] = {
+            ours: data.get(theirs, default) for ours, (theirs, default) in layout.sizes.items()
+        }
         missing = [layout.sizes[name][0] for name, value in values.items() if value is None]
         if missing:
             raise BundleError(f"config.json: no {missing[0]}")

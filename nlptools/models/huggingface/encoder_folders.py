@@ -11,18 +11,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
 
 from nlptools.errors import BundleError
-from nlptools.json_types import JsonObject
+from nlptools.json_types import Json, JsonObject
 from nlptools.models.encoders.bert import HEADS, EncoderConfig
 from nlptools.models.huggingface import checks
 from nlptools.models.tasks.heads import ROW_HEADS
 
-SIZES: Mapping[str, tuple[str, Any]] = {  # ours: theirs, and their default; None: required
+C = TypeVar("C", bound=EncoderConfig)
+
+SIZES: Mapping[str, tuple[str, Json]] = {  # ours: theirs, and their default; None: required
     "vocab_size": ("vocab_size", None),
     "hidden_size": ("hidden_size", None),
     "num_hidden_layers": ("num_hidden_layers", None),
@@ -47,7 +49,7 @@ _LABELLED = ("sequence", "choice", "tokens", "spans")  # heads whose weights may
 
 
 @dataclass(frozen=True)
-class EncoderLayout:
+class EncoderLayout(Generic[C]):
     """The folders of one model_type.
 
     Attributes:
@@ -81,11 +83,11 @@ class EncoderLayout:
     inner: str = ""
     pretraining: Mapping[frozenset[str], str] = field(default_factory=dict)
     copies: Mapping[str, str] = field(default_factory=dict)
-    sizes: Mapping[str, tuple[str, Any]] = field(default_factory=lambda: SIZES)
+    sizes: Mapping[str, tuple[str, Json]] = field(default_factory=lambda: SIZES)
     activation: str = "hidden_act"
-    fixed: Mapping[str, Any] = field(default_factory=dict)
+    fixed: Mapping[str, Json] = field(default_factory=dict)
     reads: Callable[[JsonObject], JsonObject] = lambda data: {}
-    writes: Callable[[Any], JsonObject] = lambda config: {}
+    writes: Callable[[C], JsonObject] = lambda config: {}
     prepared: Callable[[JsonObject], JsonObject] = lambda data: data
     renamed: tuple[tuple[str, str], ...] = ()
     stacked: tuple[str, str, tuple[str, ...]] | None = None
@@ -137,10 +139,10 @@ class EncoderLayout:
         return self.classes + (task[0] if task else self.pretraining.get(frozenset(heads), "Model"))
 
 
-class EncoderFolders:
+class EncoderFolders(Generic[C]):
     """The folders of some model types that are read and written alike; fulfils `directories.TaskFamily`."""
 
-    def __init__(self, *layouts: EncoderLayout, arch: str = "bert", sizes: Any = EncoderConfig) -> None:
+    def __init__(self, *layouts: EncoderLayout[C], arch: str = "bert", sizes: type[C]) -> None:
         """`arch`, `sizes`: the architecture and the class of its configurations."""
         self.layouts = {layout.model_type: layout for layout in layouts}
         self.MODEL_TYPES = tuple(self.layouts)
@@ -150,7 +152,7 @@ class EncoderFolders:
         """See `directories.FolderLayout`."""
         return self.arch
 
-    def tied(self, config: Any) -> tuple[str, str] | None:
+    def tied(self, config: C) -> tuple[str, str] | None:
         """See `directories.FolderLayout`: another output matrix than the embedding is refused when the weights are read."""
         return None
 
@@ -158,11 +160,11 @@ class EncoderFolders:
         """See `directories.TaskFamily`."""
         return self.layouts[model_type].prefix
 
-    def can_express(self, config: Any) -> bool:
+    def can_express(self, config: C) -> bool:
         """See `directories.FolderLayout`."""
         return config.layout in self.layouts
 
-    def config_to_hf(self, config: Any, heads: tuple[str, ...] = ()) -> JsonObject:
+    def config_to_hf(self, config: C, heads: tuple[str, ...] = ()) -> JsonObject:
         """See `directories.FolderLayout`."""
         layout = self.layouts[config.layout]
         return {
@@ -174,7 +176,7 @@ class EncoderFolders:
             **layout.writes(config),
         }
 
-    def config_from_hf(self, data: JsonObject) -> Any:
+    def config_from_hf(self, data: JsonObject) -> C:
         """See `directories.FolderLayout`."""
         layout = self.layouts[str(data["model_type"])]
         data = layout.prepared(data)
@@ -188,9 +190,7 @@ class EncoderFolders:
         values |= {"layout": layout.model_type, "activation": activation, **layout.fixed, **layout.reads(data)}
         return checks.built(self.sizes, values)
 
-    def heads_in(
-        self, weights: Mapping[str, Tensor], config: Any, architectures: Sequence[str] = ()
-    ) -> tuple[str, ...]:
+    def heads_in(self, weights: Mapping[str, Tensor], config: C, architectures: Sequence[str] = ()) -> tuple[str, ...]:
         """The heads that a directory's weights hold, in the order of `bert.HEADS`.
 
         Weights of one name stand for different heads; `architectures` of config.json says for which. Without it, a model with
@@ -214,7 +214,7 @@ class EncoderFolders:
             heads.add("crf")
         return tuple(name for name in HEADS if name in heads)
 
-    def weights_to_hf(self, weights: Mapping[str, Tensor], config: Any) -> dict[str, Tensor]:
+    def weights_to_hf(self, weights: Mapping[str, Tensor], config: C) -> dict[str, Tensor]:
         """See `directories.FolderLayout`."""
         layout = self.layouts[config.layout]
         out: dict[str, Tensor] = {}
@@ -228,7 +228,7 @@ class EncoderFolders:
         return out | checks.whole_matrices(halves)
 
     def weights_from_hf(
-        self, weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor], config: Any
+        self, weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor], config: C
     ) -> dict[str, Tensor]:
         """See `directories.FolderLayout`."""
         layout = self.layouts[config.layout]
@@ -253,7 +253,7 @@ def plain_positions(data: JsonObject) -> JsonObject:
     return {}
 
 
-def _check_copies(layout: EncoderLayout, weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
+def _check_copies(layout: EncoderLayout[C], weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> None:
     """Raise BundleError where the output matrix for masked tokens is not the embedding."""
     if not any(name.startswith("masked.") for name in wanted):
         return

@@ -8,10 +8,9 @@ layers with a window. A Gemma 3 whose positions see each other in both direction
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from nlptools.errors import BundleError
-from nlptools.json_types import JsonObject
+from nlptools.json_types import Json, JsonObject
 from nlptools.models.huggingface.decoder_folders import (
     BLOCK,
     SIZES,
@@ -31,8 +30,8 @@ _WHOLE, _LOCAL = "full_attention", "sliding_attention"
 _THETA = {_WHOLE: 1_000_000.0, _LOCAL: 10_000.0}  # of Gemma 3
 
 
-def _common(data: JsonObject, size_of_window: Any, has_window: Callable[[int], bool]) -> JsonObject:
-    size: Any = data.get("hidden_size")
+def _common(data: JsonObject, size_of_window: Json, has_window: Callable[[int], bool]) -> JsonObject:
+    size = data.get("hidden_size")
     has_bias = data.get("attention_bias", False)
     return {
         "layout": data["model_type"],
@@ -78,7 +77,7 @@ def _read_3(data: JsonObject) -> JsonObject:
     }
 
 
-def _rotary(data: JsonObject) -> tuple[dict[str, Any], dict[str, Any]]:
+def _rotary(data: JsonObject) -> tuple[JsonObject, JsonObject]:
     """The "rope_parameters" of layers without a window, and of others, in any spelling. Raises BundleError."""
     given = data.get("rope_parameters")
     given = given if isinstance(given, dict) else {}
@@ -127,7 +126,7 @@ _BLOCK = {
     "feed_forward_norm": ("pre_feedforward_layernorm",),
     "feed_forward_output_norm": ("post_feedforward_layernorm",),
 }
-_SIZES: dict[str, tuple[str, Any]] = {
+_SIZES: dict[str, tuple[str, Json]] = {
     **SIZES,
     "num_key_value_heads": ("num_key_value_heads", 4),
     "head_dim": ("head_dim", 256),

@@ -377,7 +377,7 @@ def with_scaling(data: JsonObject, tensors: dict[str, Tensor]) -> JsonObject:
     return {**data, "rope_scaling": _scaling_of(factors, data)}
 
 
-def weights_of(file: GGUFFile, tensors: Mapping[str, Tensor], data: JsonObject) -> dict[str, Any]:
+def weights_of(file: GGUFFile, tensors: Mapping[str, Tensor], data: JsonObject) -> dict[str, Tensor]:
     """The weights of a file under the names of the folder. Raises BundleError for unknown ones."""
     layout = layout_of(file)
     out = {}

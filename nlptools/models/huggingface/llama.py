@@ -6,10 +6,9 @@ A decoder that we train is written as the first of these that has words for it.
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
 
 from nlptools.errors import BundleError
-from nlptools.json_types import JsonObject
+from nlptools.json_types import Json, JsonObject
 from nlptools.models.huggingface.decoder_folders import (
     SIZES,
     DecoderFolders,
@@ -22,7 +21,7 @@ from nlptools.models.language.modern import ModernConfig
 
 _MISTRALS_WINDOW = 4096
 _QWENS_WINDOW, _QWENS_WINDOW_LAYERS = 4096, 28
-_QWEN: dict[str, tuple[str, Any]] = {
+_QWEN: dict[str, tuple[str, Json]] = {
     **SIZES,
     "max_position_embeddings": ("max_position_embeddings", 32768),
     "num_key_value_heads": ("num_key_value_heads", 32),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from nlptools.errors import BundleError
 from nlptools.json_types import JsonObject
 from nlptools.models.encoders.rotary import RotaryEncoderConfig
@@ -31,19 +29,19 @@ def _reads(data: JsonObject) -> JsonObject:
     return {
         "classifier_activation": checks.activation(data.get("classifier_activation", "gelu")),
         "local_window": window // 2,
-        "whole_layers": tuple(number for number, kind in enumerate(kinds) if kind == "full_attention"),
+        "whole_layers": [number for number, kind in enumerate(kinds) if kind == "full_attention"],
         "rope_theta": thetas["full_attention"],
         "local_rope_theta": thetas["sliding_attention"],
         "rope_scaling": scaling,
     }
 
 
-def _rotary(data: JsonObject) -> tuple[dict[str, Any], JsonObject | None]:
+def _rotary(data: JsonObject) -> tuple[JsonObject, JsonObject | None]:
     """The base of each kind of layer, and the scaling of both."""
     given = data.get("rope_parameters")
     given = given if isinstance(given, dict) else {}
     old = data.get("rope_scaling")
-    bases: dict[str, Any] = {}
+    bases: JsonObject = {}
     scalings: list[JsonObject] = []
     for kind, name in _KINDS.items():
         own = given.get(kind)
@@ -74,7 +72,7 @@ def _writes(config: RotaryEncoderConfig) -> JsonObject:
 
 
 FAMILY = EncoderFolders(
-    EncoderLayout(
+    EncoderLayout[RotaryEncoderConfig](
         "modernbert",
         "ModernBert",
         "model.",

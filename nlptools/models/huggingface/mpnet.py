@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from nlptools.errors import BundleError
 from nlptools.json_types import JsonObject
+from nlptools.models.encoders.bert import EncoderConfig
 from nlptools.models.huggingface.bert import BLOCK, ENCODER
 from nlptools.models.huggingface.encoder_folders import SIZES, EncoderFolders, EncoderLayout
 from nlptools.models.huggingface.roberta import COPIES, HEADS
@@ -25,7 +26,7 @@ def _reads(data: JsonObject) -> JsonObject:
 
 _SIZES = {name: theirs for name, theirs in SIZES.items() if name != "type_vocab_size"}
 FAMILY = EncoderFolders(
-    EncoderLayout(
+    EncoderLayout[EncoderConfig](
         "mpnet",
         "MPNet",
         "mpnet.",
@@ -54,5 +55,6 @@ FAMILY = EncoderFolders(
             "sequence_activation": "tanh",
         },
         reads=_reads,
-    )
+    ),
+    sizes=EncoderConfig,
 )

@@ -66,7 +66,7 @@ def _writes(config: RotaryEncoderConfig) -> JsonObject:
 
 _BERT = BERT.layouts["bert"]
 FAMILY = EncoderFolders(
-    EncoderLayout(
+    EncoderLayout[RotaryEncoderConfig](
         "nomic_bert",
         "NomicBert",
         "nomic_bert.",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nlptools.json_types import JsonObject
+from nlptools.models.encoders.bert import EncoderConfig
 from nlptools.models.huggingface.bert import BLOCK, ENCODER
 from nlptools.models.huggingface.encoder_folders import SIZES, EncoderFolders, EncoderLayout, plain_positions
 
@@ -32,7 +33,7 @@ def first_position(data: JsonObject) -> JsonObject:
     return {"first_position": pad + 1 if type(pad) is int else 0}
 
 
-_ROBERTA = EncoderLayout(
+_ROBERTA = EncoderLayout[EncoderConfig](
     "roberta",
     "Roberta",
     "roberta.",
@@ -50,4 +51,5 @@ FAMILY = EncoderFolders(
     _ROBERTA,
     replace(_ROBERTA, model_type="xlm-roberta", classes="XLMRoberta"),
     replace(_ROBERTA, model_type="camembert", classes="Camembert"),
+    sizes=EncoderConfig,
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +25,7 @@ from nlptools.errors import BundleError
 from nlptools.layers.adaptive_softmax import AdaptiveSoftmax
 from nlptools.layers.characters import CharacterFilters
 from nlptools.layers.dropout import Dropout
+from nlptools.layers.module_lists import Modules
 from nlptools.layers.output import OutputHead, Projection
 from nlptools.layers.recurrent import ProjectedLSTM, side_by_side
 from nlptools.models.contract import Hidden, LanguageModelDefaults
@@ -90,9 +91,9 @@ class ElmoConfig:
         return 2 * self.num_hidden_layers * 9 * P * D + self.highway_layers * 2 * held**2 + held * P + softmax
 
 
-def _checked_filters(filters: Any) -> tuple[tuple[int, int], ...]:
+def _checked_filters(filters: object) -> tuple[tuple[int, int], ...]:
     """The filters in a model file. Raises BundleError."""
-    pairs: Sequence[Any] = filters if isinstance(filters, (list, tuple)) and filters else ((0, 0),)
+    pairs = filters if isinstance(filters, (list, tuple)) and filters else ((0, 0),)
     for pair in pairs:
         whole = isinstance(pair, (list, tuple)) and len(pair) == 2 and all(type(n) is int and n > 0 for n in pair)
         if not whole or pair[0] > byte_spelling.COLUMNS or pair[1] > 1 << 16:
@@ -223,9 +224,7 @@ class _Direction(nn.Module):
         super().__init__()
         P, limits = config.hidden_size, Limits(config.cell_clip, config.projection_clip)
         self.skip, self.cell_size = config.skip, config.cell_size
-        self.layers = nn.ModuleList(
-            ProjectedLSTM(P, config.cell_size, P, limits) for _ in range(config.num_hidden_layers)
-        )
+        self.layers = Modules(ProjectedLSTM(P, config.cell_size, P, limits) for _ in range(config.num_hidden_layers))
         self.norms = nn.ModuleList(nn.LayerNorm(P) for _ in self.layers) if config.layer_norm else None
         self.dropout = Dropout(config.hidden_dropout)
 
@@ -255,7 +254,7 @@ class _Direction(nn.Module):
         outputs, hidden, cells = [], [], []
         for i, layer in enumerate(self.layers):
             fed = self.dropout(x)
-            x, h, c = layer.padded(fed, before.hidden[i], before.cell[i], mask_TB)  # type: ignore[operator]
+            x, h, c = layer.padded(fed, before.hidden[i], before.cell[i], mask_TB)
             x = self.after(i, x, fed)
             outputs.append(x)
             hidden.append(h)
@@ -276,7 +275,7 @@ def _steps(
     outputs: list[list[Tensor]] = [[] for _ in directions]
     states: list[list[tuple[Tensor, Tensor]]] = [[] for _ in directions]
     for i in range(len(directions[0].layers)):
-        lstms: list[Any] = [each.layers[i] for each in directions]
+        lstms = [each.layers[i] for each in directions]
         fed = [each.dropout(x) for each, x in zip(directions, xs, strict=True)]
         hidden, cells = [state.hidden[i] for state in before], torch.cat([state.cell[i] for state in before])
         xs, last, cells = side_by_side(lstms, fed, hidden, cells)

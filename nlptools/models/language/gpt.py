@@ -26,6 +26,7 @@ from nlptools.layers.cache import Cache
 from nlptools.layers.capped_output import CappedProjection
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import Linear, check_activation
+from nlptools.layers.module_lists import Modules
 from nlptools.layers.norms import LayerNorm
 from nlptools.layers.output import Projection, padded_embedding
 from nlptools.layers.positions import POSITIONS, Turn
@@ -150,7 +151,7 @@ class GPT(LanguageModelDefaults, nn.Module):
         head_size = D // config.num_attention_heads
         self.position_embedding = POSITIONS[config.positions](config.max_position_embeddings, D, head_size)
         self.dropout = Dropout(config.embedding_dropout)
-        self.blocks = nn.ModuleList(
+        self.blocks = Modules(
             Block(
                 D,
                 config.num_attention_heads,
@@ -167,7 +168,7 @@ class GPT(LanguageModelDefaults, nn.Module):
 
     def _output(self, vocab_size: int, tied: bool, cap: float = 0.0) -> Projection:
         """The output head, with the matrix of the embedding or with another one. `cap`: of logits, 0: none."""
-        matrix: Any = self.token_embedding
+        matrix: nn.Embedding | Linear = self.token_embedding
         if not tied:
             matrix = self.output_matrix = Linear(*reversed(self.token_embedding.weight.shape), bias=False)
         return CappedProjection(matrix, vocab_size, cap) if cap else Projection(matrix, vocab_size)

@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from nlptools.layers.module_lists import Modules
 from nlptools.layers.output import Measure, OutputHead, OutputHeadDefaults
-from nlptools.models.contract import LanguageModel, LanguageModelDefaults
+from nlptools.models.contract import CarriedState, LanguageModel, LanguageModelDefaults
 from nlptools.models.language.alignment import TokenAlignment
 
 LARGEST = 1 << 24  # words of an n-gram model: ids have to be exact in float32
@@ -76,7 +77,7 @@ class MixtureHead(OutputHeadDefaults, nn.Module):
         self, heads: Sequence[AlignedHead], widths: Sequence[int], dtype: Sequence[torch.dtype | None]
     ) -> None:
         super().__init__()
-        self.heads = nn.ModuleList(heads)
+        self.heads = Modules(heads)
         self.widths, self.dtypes = list(widths), list(dtype)
         self.vocab_size = heads[0].vocab_size
         self.weights = [1 / len(heads)] * len(heads)
@@ -94,7 +95,7 @@ class MixtureHead(OutputHeadDefaults, nn.Module):
         """
         columns = []
         for k, hidden in enumerate(self.split(hidden_ND)):
-            head: Any = self.heads[k]
+            head = self.heads[k]
             measure = None if measures is None else measures.get(k)
             own = head.log_probabilities(hidden, targets_N) if measure is None else measure(head, hidden, targets_N)
             columns.append(own)
@@ -131,7 +132,7 @@ class MixtureConfig:
 class MixtureState(NamedTuple):
     """The states of the parts."""
 
-    parts: tuple[Any, ...]
+    parts: tuple[CarriedState, ...]
 
     def select(self, rows: Tensor, width: int = 1) -> MixtureState:
         """See `contract.State`."""

@@ -25,9 +25,11 @@ from nlptools.compute.kernels.ragged_attention import Ragged
 from nlptools.configs.architectures.transformer import ModernOptions
 from nlptools.configs.checks import check_heads, check_sizes
 from nlptools.errors import BundleError, UsageError
+from nlptools.json_types import JsonObject
 from nlptools.layers.attention import Mask
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import check_activation
+from nlptools.layers.module_lists import Modules
 from nlptools.layers.norms import NORMS
 from nlptools.layers.output import padded_embedding
 from nlptools.layers.positions import Rotary, Turn
@@ -56,7 +58,7 @@ class ModernConfig:
     rms_norm_eps: float = 1e-5
     initializer_range: float = 0.02
     rope_theta: int | float = 10000.0
-    rope_scaling: dict[str, Any] | None = None  # see `layers.rotary_scaling`
+    rope_scaling: JsonObject | None = None  # see `layers.rotary_scaling`
     query_key_norm: bool = False
     attention_bias: bool = False  # of queries, keys and values
     output_bias: bool = False  # of the output of attention
@@ -191,7 +193,7 @@ class Modern(GPT):
         if config.local_rope_theta:
             self.local_positions = self._rotary(config.local_rope_theta)
         self.dropout = Dropout(config.embedding_dropout)
-        self.blocks = nn.ModuleList(self._block() for _ in range(config.num_hidden_layers))
+        self.blocks = Modules(self._block() for _ in range(config.num_hidden_layers))
         self.norm: Any = NORMS[config.norm](D, config.rms_norm_eps)
 
     def linear_maps(self) -> list[str]:
@@ -199,7 +201,7 @@ class Modern(GPT):
         halves = _HALVES.get(self.config.layout, ())
         return [name for name in super().linear_maps() if not name.endswith(halves)]
 
-    def _rotary(self, theta: float, scaling: dict[str, Any] | None = None) -> Rotary:
+    def _rotary(self, theta: float, scaling: JsonObject | None = None) -> Rotary:
         config = self.config
         return Rotary(self.max_context, config.hidden_size, config.head_dim, theta, scaling, config.rotary_share)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -56,7 +56,9 @@ class NGramDecoder(LanguageModelDefaults, nn.Module):
         """See `contract.LanguageModel`."""
         return Context(((),) * batch_size)
 
-    def forward(self, ids: Tensor, state: Any = None, mask: Tensor | None = None) -> tuple[Tensor, Any]:
+    def forward(
+        self, ids: Tensor, state: Context | None = None, mask: Tensor | None = None
+    ) -> tuple[Tensor, Context | None]:
         """See `contract.LanguageModel`."""
         words = (self.start(len(ids), 0) if state is None else state).words
         real = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask
@@ -71,7 +73,7 @@ class NGramDecoder(LanguageModelDefaults, nn.Module):
             contexts.append(before)
         return torch.from_numpy(hidden).to(ids.device), None if state is None else Context(tuple(contexts))
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> NGramDecoder:
+    def __deepcopy__(self, memo: dict[int, object]) -> NGramDecoder:
         """The same object: it never changes, and may be large."""
         return self
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +31,7 @@ from nlptools.errors import BundleError, UsageError
 from nlptools.layers.adaptive_softmax import AdaptiveSoftmax
 from nlptools.layers.attention import Weighted
 from nlptools.layers.dropout import Dropout
+from nlptools.layers.module_lists import Modules
 from nlptools.layers.output import OutputHead, Projection, padded_embedding
 from nlptools.layers.positions import sinusoids
 from nlptools.layers.relative_attention import RelativeAttention, band
@@ -157,7 +158,7 @@ class TransformerXL(LanguageModelDefaults, nn.Module):
         rows = L if config.biases_per_layer else 1
         self.content_bias = nn.Parameter(torch.zeros(rows, H, D // H))  # u of the paper
         self.distance_bias = nn.Parameter(torch.zeros(rows, H, D // H))  # v
-        self.blocks = nn.ModuleList(
+        self.blocks = Modules(
             Block(
                 D,
                 H,
@@ -291,10 +292,10 @@ class TransformerXL(LanguageModelDefaults, nn.Module):
         own = band(T, S, 0, padding.device)
         return (mask & real[:, None]) | own
 
-    def _blocks(self) -> Iterable[Any]:
+    def _blocks(self) -> Iterable[Block]:
         return self.blocks
 
-    def _normed(self, block: Any, inputs: Tensor) -> Tensor:
+    def _normed(self, block: Block, inputs: Tensor) -> Tensor:
         """The inputs of a block as its attention sees them."""
         normed: Tensor = block.attention_norm(inputs) if self.config.pre_norm else inputs
         return normed
@@ -318,7 +319,7 @@ class TransformerXL(LanguageModelDefaults, nn.Module):
 
 def _heads(
     keys_values: Tensor, distances: Tensor, biases: tuple[Tensor, Tensor], mask: Tensor | None
-) -> Callable[[Any, Tensor], Tensor]:
+) -> Callable[[RelativeAttention, Tensor], Tensor]:
     """The heads of a block's attention, for `Block.run`."""
 
     def heads(attention: RelativeAttention, x: Tensor) -> Tensor:
@@ -329,6 +330,6 @@ def _heads(
 
 def _weighted(
     distances: Tensor, biases: tuple[Tensor, Tensor], mask: Tensor | None
-) -> Callable[[Any, Tensor], Weighted]:
+) -> Callable[[RelativeAttention, Tensor], Weighted]:
     """The attention of a block to its own segment, for `Block.observed`."""
     return lambda attention, x: attention.weighted(x, attention.keys_and_values(x), distances, biases, mask)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,7 @@ from nlptools.layers.initial import draw_as_bert
 from nlptools.layers.linear import Linear
 from nlptools.layers.packed import EqualLengths
 from nlptools.layers.pooling import choose
-from nlptools.models.contract import Hidden, Layered
+from nlptools.models.contract import Hidden, Layered, Sizes
 
 TASK_HEADS = ("sequence", "tokens", "spans", "choice", "yes_no", "mentions", "chains", "arcs")
 OF_TOKENS = ("tokens", "spans", "chains", "arcs")  # heads with an output for each token
@@ -57,7 +57,7 @@ class TaskHeads(nn.Module, ABC):
     initializer_range = 0.02  # standard deviation of the first weights of heads
 
     def __init__(
-        self, config: Any, heads: tuple[str, ...], num_labels: int, concatenated: int = 1, num_relations: int = 0
+        self, config: Sizes, heads: tuple[str, ...], num_labels: int, concatenated: int = 1, num_relations: int = 0
     ) -> None:
         """The heads come by `add_heads`.
 

@@ -13,7 +13,6 @@ Shapes: B batch, T length, E embedding, D hidden, F features of a text, K labels
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +28,7 @@ from nlptools.layers.dropout import Dropout
 from nlptools.layers.heads import SequenceHead
 from nlptools.layers.initial import draw_as_pytorch
 from nlptools.layers.linear import Linear
+from nlptools.layers.module_lists import Modules
 from nlptools.layers.pooling import pool
 from nlptools.layers.sentence import Bidirectional, SentenceAttention
 from nlptools.models import registry
@@ -111,7 +111,7 @@ class TextClassifier(nn.Module):
         self.token_embedding = nn.Embedding(config.vocab_size + config.num_ngrams, config.embedding_size)
         self.rows: PendingGradients | None = PendingGradients() if self.is_bag else None
         self.word_dropout = WORD_DROPOUT.get(config.arch, 0.0)
-        self.body: Any = None
+        self.body: Mean | ConvolutionClassifier | RecurrentClassifier | Attention | None = None
         size = config.embedding_size
         if self.is_bag:
             self.register_buffer("buckets", torch.zeros(config.num_ngrams, dtype=torch.int64))
@@ -161,6 +161,7 @@ class TextClassifier(nn.Module):
         if self.training and self.word_dropout:
             dropped = torch.rand(ids.shape, device=ids.device) < self.word_dropout
             ids = ids.masked_fill(dropped, self.config.unk)
+        assert self.body is not None
         out: Tensor = self.body(self.token_embedding(ids), mask)
         return out
 
@@ -207,7 +208,7 @@ class ConvolutionClassifier(nn.Module):
     def __init__(self, config: TextClassifierConfig) -> None:
         super().__init__()
         self.size = 2 * len(WIDTHS) * config.hidden_size
-        self.filters: Any = nn.ModuleList(Linear(w * config.embedding_size, config.hidden_size) for w in WIDTHS)
+        self.filters = Modules(Linear(w * config.embedding_size, config.hidden_size) for w in WIDTHS)
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
@@ -246,4 +247,8 @@ class Attention(SentenceAttention):
         return pool(self.states(x, mask), mask, ("mean",))
 
 
-_BODIES: dict[str, Any] = {"mean": Mean, "cnn": ConvolutionClassifier, "transformer": Attention}
+_BODIES: dict[str, type[Mean] | type[ConvolutionClassifier] | type[Attention]] = {
+    "mean": Mean,
+    "cnn": ConvolutionClassifier,
+    "transformer": Attention,
+}

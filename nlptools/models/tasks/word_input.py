@@ -7,20 +7,41 @@ Shapes: U different words of a batch, L longest of them in characters, E word ve
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-from nlptools.layers.characters import SPELLINGS
+from nlptools.layers.characters import SPELLINGS, CharacterConvolution, CharacterLSTM
 from nlptools.text.spelling import FIRST, PAD
 
 _CHARACTER_SIZE = 30  # Ma & Hovy 2016
 RARE_DROPOUT = 0.5  # share of the rare words of training that are read as unknown (Lample et al. 2016)
 
 
+class WordSizes(Protocol):
+    """The sizes of the input, see `word_tagger.WordTaggerConfig`."""
+
+    @property
+    def vocab_size(self) -> int: ...
+    @property
+    def trained(self) -> int: ...
+    @property
+    def rare(self) -> int: ...
+    @property
+    def unk(self) -> int: ...
+    @property
+    def embedding_size(self) -> int: ...
+    @property
+    def characters(self) -> str: ...
+    @property
+    def character_hidden(self) -> int: ...
+    @property
+    def alphabet(self) -> str: ...
+
+
 class WordInput(nn.Module):
-    """See the module's docstring. `config` has the sizes of a `word_tagger.WordTaggerConfig` that are named here.
+    """See the module's docstring.
 
     Attributes:
         words: vectors of the words of training.
@@ -29,14 +50,14 @@ class WordInput(nn.Module):
         input_size: of the two vectors together.
     """
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: WordSizes) -> None:
         super().__init__()
         self.trained, self.rare, self.unk = config.trained, config.rare, config.unk
         E, more = config.embedding_size, config.vocab_size - config.trained
         self.words = nn.Embedding(config.trained, E)
         self.more_words = nn.Embedding(more, E).requires_grad_(False) if more else None
-        self.letters: Any = None
-        self.spelling: Any = None
+        self.letters: nn.Embedding | None = None
+        self.spelling: CharacterConvolution | CharacterLSTM | None = None
         if config.characters in SPELLINGS:
             self.letters = nn.Embedding(FIRST + len(config.alphabet), _CHARACTER_SIZE)
             self.spelling = SPELLINGS[config.characters](_CHARACTER_SIZE, config.character_hidden)
@@ -70,7 +91,7 @@ class WordInput(nn.Module):
     def spelled_vectors(self, words: Tensor, letters: Tensor) -> Tensor:
         """(U,) numbers of words, and (U, L) their characters, padded on the right -> (U, input_size)."""
         x = self.vectors(words)
-        if self.spelling is None:
+        if self.spelling is None or self.letters is None:
             return x
         return torch.cat([x, self.spelling(self.letters(letters), letters != PAD)], 1)
 

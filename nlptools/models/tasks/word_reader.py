@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -139,9 +140,10 @@ class WordReader(TaskHeads):
 
     runs_in_16_bits = False
     family = registry.WORD_READER
+    config: WordReaderConfig
     lexicon: Lexicon
     keeps_features = False
-    kept: tuple[Any, Any] | None = None
+    kept: tuple[object, np.ndarray | None] | None = None
 
     def __init__(self, config: WordReaderConfig) -> None:
         super().__init__(config, config.heads, config.num_labels, num_relations=config.num_relations)
@@ -223,7 +225,7 @@ class WordReader(TaskHeads):
             return mixed
         return choose(list(states), Layers(self.which.kind, self.which.begin, self.which.end))
 
-    def _put(self, array: Any, like: Tensor) -> Tensor:
+    def _put(self, array: np.ndarray, like: Tensor) -> Tensor:
         return torch.from_numpy(array).to(like.device)
 
     def logits(

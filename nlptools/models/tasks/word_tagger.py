@@ -11,8 +11,8 @@ Shapes: B batch, T length, U different words of a batch, L longest of them in ch
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -149,4 +149,7 @@ def _recurrent(config: WordTaggerConfig, sizes: tuple[int, int, int]) -> Bidirec
     return Bidirectional(config.arch, *sizes, LockedDropout(config.dropout, steps=1))
 
 
-_BODIES: dict[str, Any] = {"cnn": _convolutions, "transformer": _attention}
+_BODIES: dict[str, Callable[[WordTaggerConfig, tuple[int, int, int]], Convolutions | SentenceAttention]] = {
+    "cnn": _convolutions,
+    "transformer": _attention,
+}

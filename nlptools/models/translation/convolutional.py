@@ -14,7 +14,7 @@ size.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +29,11 @@ from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import Linear
 from nlptools.layers.output import Projection, padded_embedding
 from nlptools.models.contract import CrossAttentionDefaults
-from nlptools.models.translation.vocabularies import Vocabularies, common_sizes
+from nlptools.models.translation.vocabularies import Vocabularies, VocabularySizes, common_sizes
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 _EMBEDDING_STD = 0.1
 
@@ -57,7 +61,9 @@ class ConvolutionTranslatorConfig(Vocabularies):
         return self.max_position_embeddings
 
     @classmethod
-    def from_options(cls, options: Seq2SeqConvolutionOptions, **tokens: Any) -> ConvolutionTranslatorConfig:
+    def from_options(
+        cls, options: Seq2SeqConvolutionOptions, **tokens: Unpack[VocabularySizes]
+    ) -> ConvolutionTranslatorConfig:
         """The sizes that a command's options ask for."""
         return cls(**tokens, **common_sizes(options), embedding_size=options.embedding or options.hidden)
 

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from nlptools.errors import BundleError
 from nlptools.layers.output import LogProbabilities
-from nlptools.models.contract import EncoderDecoder
+from nlptools.models.contract import EncoderDecoder, SourceState
 
 
 class EnsembleState:
     """The states of the members."""
 
-    def __init__(self, states: list[Any]) -> None:
+    def __init__(self, states: list[SourceState]) -> None:
         self.states = states
 
     def select(self, rows: Tensor, width: int = 1) -> EnsembleState:
@@ -42,7 +41,8 @@ class EnsembleState:
     def attention(self) -> Tensor | None:
         """The mean over the members."""
         each = [state.attention for state in self.states]
-        return None if any(a is None for a in each) else torch.stack(each).mean(0)
+        present = [a for a in each if a is not None]
+        return torch.stack(present).mean(0) if len(present) == len(each) else None
 
 
 class Ensemble:

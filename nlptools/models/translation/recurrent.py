@@ -18,7 +18,7 @@ encoder's outputs, L decoder layers, V vocabulary.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -33,7 +33,10 @@ from nlptools.layers.output import Projection
 from nlptools.layers.recurrent import Cell, CellSteps
 from nlptools.layers.source_attention import AttentionSteps, FixedContext, SourceAttention
 from nlptools.models.contract import CrossAttentionDefaults
-from nlptools.models.translation.vocabularies import Vocabularies, common_sizes
+from nlptools.models.translation.vocabularies import Vocabularies, VocabularySizes, common_sizes
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ class RecurrentTranslatorConfig(Vocabularies):
             raise BundleError(f"attention is {self.attention!r}, expected bahdanau, luong or none")
 
     @classmethod
-    def from_options(cls, options: Seq2SeqRNNOptions, **tokens: Any) -> RecurrentTranslatorConfig:
+    def from_options(cls, options: Seq2SeqRNNOptions, **tokens: Unpack[VocabularySizes]) -> RecurrentTranslatorConfig:
         """The sizes that a command's options ask for."""
         return cls(
             **tokens,
@@ -232,7 +235,7 @@ class RecurrentEncoder(nn.Module):
 
     def __init__(self, config: RecurrentTranslatorConfig) -> None:
         super().__init__()
-        kind: Any = nn.LSTM if config.cell == "lstm" else nn.GRU
+        kind: type[nn.LSTM] | type[nn.GRU] = nn.LSTM if config.cell == "lstm" else nn.GRU
         D, directions = config.hidden_size, 1 + config.bidirectional
         sizes = [config.embedding_size] + [D * directions] * (config.encoder_layers - 1)
         self.forwards = nn.ModuleList(kind(size, D, batch_first=True) for size in sizes)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +20,7 @@ from torch import Tensor, nn
 from nlptools.layers.attention import SourceMemory
 from nlptools.layers.cache import Cache
 from nlptools.layers.dropout import Dropout
+from nlptools.layers.module_lists import Modules
 from nlptools.layers.norms import NORMS
 from nlptools.layers.output import Projection, padded_embedding
 from nlptools.layers.positions import FairseqSinusoids, LearnedPositions, Positions, Sinusoids
@@ -77,8 +77,8 @@ class Transformer(nn.Module):
         self.output = Projection(matrix, config.num_classes, bias=self._bias)
         self.encoder_positions, self.decoder_positions = (_positions(config) for _ in range(2))
         self.dropout = Dropout(config.dropout)
-        self.encoder: Any = nn.ModuleList(_block(config, decoder=False) for _ in range(config.encoder_layers))
-        self.decoder: Any = nn.ModuleList(_block(config, decoder=True) for _ in range(config.decoder_layers))
+        self.encoder = Modules(_block(config, decoder=False) for _ in range(config.encoder_layers))
+        self.decoder = Modules(_block(config, decoder=True) for _ in range(config.decoder_layers))
         self.encoder_embedding_norm, self.decoder_embedding_norm = _norms(config, config.embedding_norm)
         self.encoder_norm, self.decoder_norm = _norms(config, config.norm == "pre")
         self.encoder_buckets = _buckets(config, config.encoder_heads)
@@ -238,7 +238,7 @@ class Transformer(nn.Module):
         return self.dropout(x if norm is None else norm(x))
 
 
-def _forget_bias(module: Any, _: Any) -> None:
+def _forget_bias(module: Transformer, _: object) -> None:
     module._biased = None
 
 
@@ -262,7 +262,7 @@ def _block(config: TransformerConfig, decoder: bool) -> Block:
     )
 
 
-def _positions(config: TransformerConfig) -> Any:
+def _positions(config: TransformerConfig) -> Positions:
     length = config.max_position_embeddings + config.position_offset
     return _POSITIONS[config.positions](length, config.hidden_size)
 

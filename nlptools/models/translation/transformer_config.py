@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from nlptools.configs.architectures.seq2seq import Seq2SeqTransformerOptions
 from nlptools.configs.checks import check_heads
@@ -11,7 +11,11 @@ from nlptools.errors import BundleError, UsageError
 from nlptools.layers.linear import check_activation
 from nlptools.layers.norms import NORMS
 from nlptools.layers.transformer import FEED_FORWARDS
-from nlptools.models.translation.vocabularies import Vocabularies, common_sizes
+from nlptools.models.translation.vocabularies import Vocabularies, VocabularySizes, common_sizes
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 POSITIONS = ("sinusoidal", "fairseq", "learned", "relative")
 
@@ -75,7 +79,7 @@ class TransformerConfig(Vocabularies):
             raise BundleError(f"{buckets} buckets of distances up to {farthest} are not supported")
 
     @classmethod
-    def from_options(cls, options: Seq2SeqTransformerOptions, **tokens: Any) -> TransformerConfig:
+    def from_options(cls, options: Seq2SeqTransformerOptions, **tokens: Unpack[VocabularySizes]) -> TransformerConfig:
         """The sizes that a command's options ask for. Raises UsageError for sizes that do not fit together."""
         if options.hidden % options.heads or options.hidden % 2:
             raise UsageError(f"--hidden {options.hidden} is not an even multiple of --heads {options.heads}")

@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict
 
 from nlptools.configs.checks import check_sizes
 from nlptools.configs.seq2seq import TrainSeq2Seq
 from nlptools.errors import BundleError
+
+
+class VocabularySizes(TypedDict):
+    """The fields of `Vocabularies` that tokenizers determine."""
+
+    source_vocab_size: int
+    target_vocab_size: int
+    pad: int
+    eos: int
+
+
+class CommonSizes(TypedDict):
+    """The sizes that every encoder-decoder has."""
+
+    hidden_size: int
+    encoder_layers: int
+    decoder_layers: int
+    share_embeddings: bool
+    dropout: float
 
 
 @dataclass(frozen=True)
@@ -65,8 +84,12 @@ class Vocabularies:
         """Rows of all embeddings."""
         return self.target_vocab_size + (0 if self.share_embeddings else self.source_vocab_size)
 
+    def least_weights(self) -> int:
+        """A lower bound on the number of parameters."""
+        return self.embedding_rows
 
-def common_sizes(options: TrainSeq2Seq) -> dict[str, Any]:
+
+def common_sizes(options: TrainSeq2Seq) -> CommonSizes:
     """The sizes that every encoder-decoder has, from a command's options."""
     return {
         "hidden_size": options.hidden,
