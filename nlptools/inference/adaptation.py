@@ -9,11 +9,11 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import cast
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nlptools.compute.backend import Backend
 from nlptools.configs.scoring import Score, cache_settings
@@ -21,7 +21,7 @@ from nlptools.errors import Diverged
 from nlptools.inference.scoring import CarriedScores, Stop, log_probabilities
 from nlptools.json_types import JsonObject
 from nlptools.layers.output import Measure, OutputHead
-from nlptools.models.contract import LanguageModel
+from nlptools.models.contract import CarriedState, LanguageModel
 
 DEFAULT_CACHE = ".1,.3"
 _ROWS = 256  # positions that are compared with the cache at a time
@@ -141,11 +141,11 @@ class DynamicScores:
     ) -> None:
         self.rate, self.decay, self.backend = rate, decay, backend
         with torch.inference_mode(False):
-            copied: Any = copy.deepcopy(model)
-            self.model: Any = copied.requires_grad_(True)
-            self._weights: list[Tensor] = list(copied.parameters())
+            self.model = copy.deepcopy(model)
+            module = cast(nn.Module, self.model).requires_grad_(True)
+            self._weights: list[Tensor] = list(module.parameters())
             self._first = [weight.detach().clone() for weight in self._weights] if decay else []
-            self._state = self.model.start(1, 0) if self.model.max_context is None else None
+            self._state = cast(CarriedState, self.model.start(1, 0)) if self.model.max_context is None else None
         self.measure, self.context = measure, self.model.max_context
         self.segment = segment if self.context is None else min(segment, self.context)
         self._before = np.array([start], np.int64)  # tokens before the segment, at most a context

@@ -10,6 +10,7 @@ from nlptools.configs.vectors import SUFFIXES
 from nlptools.environment import available_threads
 from nlptools.errors import UsageError, display
 from nlptools.files import compression, whole_directory
+from nlptools.json_types import JsonObject
 from nlptools.text.builtin import AT_WHITE_SPACE
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def load(path: str | Path, errors: str = "strict") -> bundle.Bundle[NGrams]:
 
     model, words = arpa.read(str(path), errors)
     vocab = Vocab(words)
-    config = {"vocab_size": len(words), "eos_token_id": vocab.eos, "nlptools": {"document": "line"}}
+    config: JsonObject = {"vocab_size": len(words), "eos_token_id": vocab.eos, "nlptools": {"document": "line"}}
     tokenizer = NamedTokenizer("ascii-whitespace", vocab)
     return bundle.Bundle(Path(path), "ngram", model, tokenizer, config, {})
 

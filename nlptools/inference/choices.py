@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
 
 from nlptools import messages
 from nlptools.configs.scoring import Score
 from nlptools.errors import shown
 from nlptools.formats import values
 from nlptools.formats.choices import PROMPT, read_records
-from nlptools.formats.examples import Choice
+from nlptools.formats.examples import Choice, Place
 from nlptools.formats.reading_options import Options
 from nlptools.inference.language_model import TextLanguageModel
 from nlptools.inference.likelihoods import Likelihood
@@ -106,7 +105,7 @@ class ChoiceScorer:
             out.append(self._object(record, choice, given, None if alone is None else list(islice(alone, count))))
         return out
 
-    def _likelihoods(self, pairs: Sequence[tuple[str, str]], places: Sequence[Any]) -> list[Likelihood]:
+    def _likelihoods(self, pairs: Sequence[tuple[str, str]], places: Sequence[Place]) -> list[Likelihood]:
         settings = self.settings
         return self.model.likelihoods(pairs, batch_tokens=settings.batch_tokens, strict=settings.strict, places=places)
 

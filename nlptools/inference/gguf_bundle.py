@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 import torch
@@ -22,6 +22,8 @@ from nlptools.errors import BundleError, Unavailable, display, reading
 from nlptools.files import gguf_file, hub_cache
 from nlptools.files.gguf_file import TYPES, GGUFFile
 from nlptools.inference.embedding.sentence_steps import SentenceSteps
+from nlptools.json_types import JsonObject
+from nlptools.models.contract import LanguageModel
 from nlptools.models.huggingface import directories, gguf_layouts
 from nlptools.text import gguf_tokenizer
 from nlptools.text.gguf_vocabulary import PREFIX
@@ -31,7 +33,7 @@ DOCUMENT, NORMALIZE, MAX_LENGTH = (f"nlptools.{name}" for name in ("document", "
 _ADDS_START = ("llama",)  # tokenizers that put a token before each text, if the file does not say it
 
 
-def load(path: Path) -> bundle.Bundle[Any]:
+def load(path: Path) -> bundle.Bundle:
     """The model of a GGUF file as a bundle, on the CPU in float32.
 
     Raises:
@@ -56,12 +58,14 @@ def load(path: Path) -> bundle.Bundle[Any]:
         arch, model = directories.build(data, gguf_layouts.weights_of(file, tensors, data), path)
     document = file.text(DOCUMENT)
     bos, eos = _special(file, tokenizer)
-    config = {**data, **({"nlptools": {"document": document}} if document else {})}
+    config: JsonObject = {**data, **({"nlptools": {"document": document}} if document else {})}
     config |= {"bos_token_id": eos if bos is None else bos, "eos_token_id": eos}
     turn = file.id(f"{PREFIX}eot_token_id")
     adds = file.flag(f"{PREFIX}add_bos_token", file.text(f"{PREFIX}model") in _ADDS_START)
     ends = () if turn in (None, eos) else (turn,)
-    return bundle.Bundle(path, arch, model, tokenizer, config, {}, bos=bos if adds else None, ends=ends)
+    return bundle.Bundle(
+        path, arch, cast(LanguageModel, model), tokenizer, config, {}, bos=bos if adds else None, ends=ends
+    )
 
 
 @contextmanager

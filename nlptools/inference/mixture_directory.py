@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from nlptools import bundle
 from nlptools.configs.scoring import mixture_weights
@@ -17,6 +18,10 @@ from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import artifacts, atomic, hub_cache, json_fields, whole_directory
 from nlptools.inference import arpa_bundle
 from nlptools.models.huggingface import peft
+
+if TYPE_CHECKING:
+    from nlptools.models.contract import LanguageModel
+    from nlptools.models.language.ngram import NGrams
 
 _TYPE = "nlptools-mixture"  # in config.json
 _SUFFIXES = (".json", ".safetensors", ".model", ".txt", ".tsv", ".jinja")  # files of models that have no manifest
@@ -53,7 +58,7 @@ def check_target(path: str, force: bool) -> None:
     whole_directory.check_target(path, "a mixture", is_saved, force=force)
 
 
-def save(directory: str, models: Sequence[bundle.Bundle], weights: Sequence[float]) -> None:
+def save(directory: str, models: Sequence[bundle.Bundle[LanguageModel | NGrams]], weights: Sequence[float]) -> None:
     """Write a mixture.
 
     Files of models are hard links, where the file system permits, else copies. ARPA files and adapters become model directories.
@@ -72,7 +77,7 @@ def save(directory: str, models: Sequence[bundle.Bundle], weights: Sequence[floa
             elif peft.is_adapter(loaded.path):
                 from nlptools.inference import merging  # imports PyTorch
 
-                merging.save(folder / name, loaded)
+                merging.save(folder / name, cast("bundle.Bundle", loaded))
             else:
                 _link(hub_cache.locate(loaded.path), folder / name)
             entries.append({"path": name, "weight": float(weight), "name": str(loaded.path)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Generic, cast
 
 from nlptools import bundle, messages
 from nlptools.configs import Compute
@@ -49,7 +49,7 @@ class Opened(Generic[M]):
         """Whether finetune wrote the model for a task, or a head of a task is in the directory."""
         from nlptools.models.tasks.heads import TASK_HEADS
 
-        task = self.bundle.config.get("nlptools", {}).get("task")
+        task = self.bundle.ours.get("task")
         return task is not None or bool(set(self.bundle.heads) & set(TASK_HEADS))
 
 
@@ -90,8 +90,7 @@ def open_model(path: str | Path, errors: str = "strict") -> Opened:
         BundleError: see `bundle.load` and `sentence_steps.read`.
     """
     if arpa_bundle.is_arpa(path):
-        ngrams: bundle.Bundle[Any] = arpa_bundle.load(path, errors)
-        return Opened(Path(path), ngrams, None)
+        return Opened(Path(path), cast("bundle.Bundle", arpa_bundle.load(path, errors)), None)
     if gguf_file.is_gguf(path):
         from nlptools.inference import gguf_bundle
 

@@ -6,10 +6,11 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from nlptools import bundle, messages
 from nlptools.batches.features import Features
+from nlptools.batches.row_encodings import RowEncoding
 from nlptools.compute import memory
 from nlptools.compute.backend import Backend
 from nlptools.configs.finetuning import Files, Predict
@@ -43,7 +44,7 @@ class TaskMember:
 
     path: Path
     task: tasks.Task
-    encoding: Any
+    encoding: RowEncoding
     which: Layers
     backend: Backend
     model: EncoderWithHeads
@@ -68,8 +69,8 @@ class TaskMember:
         return Rounding(self.model, self.model.rounded_part)
 
     def predict(
-        self, examples: list[Any], features: Features, batch_tokens: int, look: Callable[[float], None]
-    ) -> list[Any]:
+        self, examples: Sequence[object], features: Features, batch_tokens: int, look: Callable[[float], None]
+    ) -> list[object]:
         """The predictions for examples with these features; see `Task.decode`. `look` gets the share that is computed."""
         logits = outputs.logits(
             self.model,
@@ -132,7 +133,7 @@ class Predictor:
         """See `quantization.Quantizable`."""
         return [each.rounding for each in self.members]
 
-    def predictions(self, examples: Iterable[Any]) -> Iterator[tuple[list[Any], list[Any]]]:
+    def predictions(self, examples: Iterable[object]) -> Iterator[tuple[list[object], list[object]]]:
         """(examples, their predictions), `window` examples at a time, in order; see `Task.decode`.
 
         The next window is read and encoded while one is computed. The predictions for the examples before a malformed one
@@ -173,11 +174,11 @@ class Predictor:
         if self.cut:
             messages.warn(f"cut {messages.counted(self.cut, 'example')} that exceeded the maximum length of the model")
 
-    def _windows(self, examples: Iterable[Any]) -> Iterator[tuple[list[Any], list[Features]]]:
+    def _windows(self, examples: Iterable[object]) -> Iterator[tuple[list[object], list[Features]]]:
         """Some examples and their rows for each model; an error in the examples comes after those before it."""
         iterator = iter(examples)
         while True:
-            some: list[Any] = []
+            some: list[object] = []
             error = None
             try:
                 some.extend(itertools.islice(iterator, self.window))

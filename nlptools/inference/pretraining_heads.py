@@ -64,7 +64,7 @@ class PretrainingPredictor(ABC):
         self.vocab, self.tokenizer = loaded.tokenizer.vocab, loaded.tokenizer
         self.settings, self.backend, self.window = settings, backend.for_model(loaded.model), _WINDOW
         self.layout = "text" if settings.to == "text" else settings.to
-        self.encoding = tasks.encoding(loaded, settings.max_length, backend.threads)
+        self.encoding = tasks.pretrained_encoding(loaded, settings.max_length, backend.threads)
         self.model: BertWithHeads = self.backend.for_inference(loaded.model)
         self.unknown = UnknownTokens(loaded.tokenizer, "the text")
         self.cut = 0  # lines that lost tokens

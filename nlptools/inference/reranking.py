@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -80,9 +80,10 @@ class CrossEncoder:
         features = self.member.task.features(examples, self.member.encoding, False)
         self.cut += features.cut
         batch_tokens = self.settings.batch_tokens
-        return self.member.predict(
+        scores = self.member.predict(
             examples, features, batch_tokens, lambda share: progress.ahead(int(share * len(pairs)))
         )
+        return cast(list[float], scores)
 
     def finish(self) -> None:
         """See `ScoresPairs`."""

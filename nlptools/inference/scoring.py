@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -96,7 +95,7 @@ def _joined(pieces: list[np.ndarray]) -> np.ndarray:
     return pieces[0] if len(pieces) == 1 else np.concatenate(pieces) if pieces else np.zeros(0, np.float32)
 
 
-def _windows(documents: Sequence[Any], start: int, window: int, stride: int) -> list[Window]:
+def _windows(documents: Sequence[Sequence[int] | np.ndarray], start: int, window: int, stride: int) -> list[Window]:
     """Windows over all documents, in the order of each document."""
     step = min(stride, window) if stride else window
     pieces = []
@@ -129,7 +128,7 @@ def _read(model: LanguageModel, batch: list[Window], backend: Backend) -> tuple[
 
 def _streamed_scores(
     model: LanguageModel,
-    documents: Sequence[Any],
+    documents: Sequence[Sequence[int] | np.ndarray],
     backend: Backend,
     start: int,
     stop: Stop | None,

@@ -67,7 +67,7 @@ class Translator:
                 raise BundleError(f"{display(str(other.path))}: other tokens than {display(str(first.path))}")
         self.backend = backend = backend.for_model(*(b.model for b in loaded))
         self._models = models = [backend.for_inference(b.model) for b in loaded]
-        self.model: EncoderDecoder = models[0] if len(models) == 1 else Ensemble(models)
+        self.model: EncoderDecoder = models[0] if len(models) == 1 else cast(EncoderDecoder, Ensemble(models))
         self.bundle = first
         self.source_tokenizer, self.target_tokenizer = first.tokenizer, first.target_tokenizer or first.tokenizer
         self.eos = int(self.model.config.eos)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -13,13 +12,14 @@ from nlptools.batches.features import Features
 from nlptools.batches.text_rows import TextEncoding, TextNGrams
 from nlptools.compute.backend import Backend
 from nlptools.configs.word_vectors import lengths
+from nlptools.models.tasks.text_classifiers import TextClassifier
 
 PAD = 0
 
 
-def encoding(loaded: bundle.Bundle, max_length: int, threads: int) -> TextEncoding:
+def encoding(loaded: bundle.Bundle[TextClassifier], max_length: int, threads: int) -> TextEncoding:
     """How texts become rows for the classifier of a directory; `max_length` 0: no limit."""
-    model: Any = loaded.model
+    model = loaded.model
     config, ngrams = model.config, None
     if model.is_bag:
         characters = None if config.char_ngrams is None else lengths(config.char_ngrams)
@@ -28,7 +28,7 @@ def encoding(loaded: bundle.Bundle, max_length: int, threads: int) -> TextEncodi
     return TextEncoding(loaded.tokenizer, config.unk, max_length, ngrams, threads)
 
 
-def row_logits(model: Any, features: Features, backend: Backend) -> Callable[[np.ndarray], np.ndarray]:
+def row_logits(model: TextClassifier, features: Features, backend: Backend) -> Callable[[np.ndarray], np.ndarray]:
     """A function from the numbers of rows (B,) to their logits (B, K), float32."""
     each = text_lengths(features, model.config.texts) if model.is_bag else None
 

@@ -35,14 +35,14 @@ def new_encoding(tokenizer: NamedTokenizer, max_length: int, threads: int) -> tu
     return Encoding(lexicon, marks, max_length or MAX_LENGTH, 2, threads), lexicon
 
 
-def encoding(loaded: bundle.Bundle, max_length: int, threads: int) -> Encoding:
+def encoding(loaded: bundle.Bundle[WordReader], max_length: int, threads: int) -> Encoding:
     """How texts become rows for the model of a directory. Raises BundleError."""
     tokenizer, model = loaded.tokenizer, loaded.model
     vocab = tokenizer.vocab
     if not isinstance(tokenizer, NamedTokenizer) or vocab is None or tuple(vocab.tokens[: len(MARKS)]) != MARKS:
         raise BundleError(f"{display(str(loaded.path))}: the vocabulary does not begin with {' '.join(MARKS)}")
     rows: Encoding
-    rows, model.lexicon = new_encoding(tokenizer, max_length, threads)  # type: ignore[attr-defined]
+    rows, model.lexicon = new_encoding(tokenizer, max_length, threads)
     return rows
 
 

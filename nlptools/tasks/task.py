@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib import import_module
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 import numpy as np
 from torch import Tensor, nn
@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from nlptools import bundle
 from nlptools.batches.encoder_rows import UNLIMITED, marks_of, marks_of_gpt
 from nlptools.batches.features import Encoding, Features
+from nlptools.batches.row_encodings import RowEncoding
 from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.configs.layers import Layers, layers
 from nlptools.configs.tasks.table import GLUE, TASKS, check_options
@@ -34,7 +35,10 @@ from nlptools.formats.reading_options import Options
 from nlptools.json_types import JsonObject
 from nlptools.metrics.criterion import Criterion
 from nlptools.models import registry
+from nlptools.models.contract import Layered
+from nlptools.models.encoders.bert import BertWithHeads
 from nlptools.models.tasks.heads import LAYER_HEADS, TaskHeads
+from nlptools.models.tasks.task_model import TaskModel
 from nlptools.tasks.without_pretraining import FAMILIES
 from nlptools.text.chat_templates import own_template
 from nlptools.text.text_boundaries import of_encoder
@@ -85,7 +89,7 @@ class TaskOf(ABC, Generic[E, P]):
         return cls(settings.task, reading_options(files), check_best(settings, cls.bests))
 
     @classmethod
-    def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> TaskOf[E, P]:
+    def from_bundle(cls, loaded: bundle.Bundle[TaskModel], settings: Predict, files: Files) -> TaskOf[E, P]:
         """The task of a model directory. Raises UsageError, BundleError."""
         (name,) = (name for name, entry in TASKS.items() if entry.implementation.endswith(f":{cls.__name__}"))
         return cls(name, replace(reading_options(files), labelled=False))
@@ -131,8 +135,7 @@ class TaskOf(ABC, Generic[E, P]):
 
     def read(self, names: Sequence[str], labelled: bool, errors: str) -> Iterable[E]:
         """The examples of files. Raises DataError, InputError."""
-        examples: Iterable[Any] = read(self.name, names, replace(self.options, labelled=labelled), errors)
-        return examples
+        return cast(Iterable[E], read(self.name, names, replace(self.options, labelled=labelled), errors))
 
     @abstractmethod
     def learn(self, examples: Sequence[E]) -> TaskOf[E, P]:
@@ -183,7 +186,7 @@ class TaskOf(ABC, Generic[E, P]):
     def decode(self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[E]) -> list[P]:
         """One prediction per example, from the logits of each row: (K,), or (T, K) without padding; see `layers_of`."""
 
-    def difference(self, other: TaskOf[Any, Any]) -> str:
+    def difference(self, other: Task) -> str:
         """Why the two tasks cannot be those of one ensemble, "" if they can."""
         if self.name != other.name or type(self) is not type(other):
             return f"the tasks are {self.name} and {other.name}"
@@ -246,7 +249,7 @@ class TaskOf(ABC, Generic[E, P]):
         return {}
 
 
-Task = TaskOf[Any, Any]  # of any examples
+Task = TaskOf[object, object]  # of examples that only the task itself looks into
 
 
 def for_training(settings: Finetune, files: Files, names: Sequence[str] = ()) -> Task:
@@ -254,19 +257,18 @@ def for_training(settings: Finetune, files: Files, names: Sequence[str] = ()) ->
     name, glue = task_of_files(settings.task, names, files.layout), settings.task.startswith(GLUE)
     name = glue_task(name.removeprefix(GLUE)).task if glue else name
     several = bool(TASKS[name].several) and "," in (files.label_column or "")
-    task: Task = _class(name, several).from_options(settings, files)
-    return task
+    return _class(name, several).from_options(settings, files)
 
 
-def for_prediction(loaded: bundle.Bundle[object], settings: Predict, files: Files) -> Task:
+def for_prediction(loaded: bundle.Bundle[TaskModel], settings: Predict, files: Files) -> Task:
     """The task of a model directory. Raises BundleError when it has none, UsageError for options of other tasks."""
-    saved = loaded.config.get("nlptools", {}).get("task", {})
+    saved = loaded.ours.get("task", {})
     task_of_head = {entry.head: name for name, entry in reversed(TASKS.items())}  # of several tasks the first
     heads = [head for head in loaded.heads if head in task_of_head]
     name = saved.get("name") if isinstance(saved, dict) else None
     if name is None and heads:
         name = task_of_head[heads[0]]
-    if not heads or name not in TASKS or not TASKS[name].head:
+    if not heads or not isinstance(name, str) or name not in TASKS or not TASKS[name].head:
         raise BundleError(
             f"{display(str(loaded.path))}: not a model for a task",
             hint="predict takes the directories of finetune, BertForSequenceClassification, GPT2ForSequenceClassification"
@@ -277,7 +279,7 @@ def for_prediction(loaded: bundle.Bundle[object], settings: Predict, files: File
         known = " or ".join(_OUTPUTS[settings.to])
         raise UsageError(f"--to {settings.to} requires a model of the task {known}, this one has the task {name}")
     several = bool(TASKS[name].several) and isinstance(saved, dict) and "annotates" in saved
-    task: Task = _class(name, several).from_bundle(loaded, settings, files)
+    task = _class(name, several).from_bundle(loaded, settings, files)
     if task.head not in heads:
         raise BundleError(f"{display(str(loaded.path))}: the task is {name}, its head {task.head} is missing")
     return task
@@ -295,24 +297,31 @@ def reading_options(files: Files) -> Options:
     return Options(**asdict(files))
 
 
-def encoding(loaded: bundle.Bundle[object], max_length: int, threads: int, training: bool = False) -> Any:
-    """How texts become rows for the model of a directory: an `Encoding`, or what takes its place for a model
-    without pretraining.
+def encoding(loaded: bundle.Bundle[object], max_length: int, threads: int) -> RowEncoding:
+    """How texts become rows for the model of a directory. Raises BundleError, see `pretrained_encoding`."""
+    if network := FAMILIES.get(loaded.family):
+        rows: RowEncoding = network.encoding(loaded, max_length, threads)
+        return rows
+    return pretrained_encoding(loaded, max_length, threads)
+
+
+def pretrained_encoding(
+    loaded: bundle.Bundle[object], max_length: int, threads: int, training: bool = False
+) -> Encoding:
+    """How texts become rows for an encoder or a language model.
 
     `training`: rows of a GPT are in our format even if the directory is not ours.
 
     Raises:
         BundleError: the vocabulary of an encoder lacks a special token.
     """
-    if network := FAMILIES.get(loaded.family):
-        return network.encoding(loaded, max_length, threads)
-    model: Any = loaded.model
+    model = cast(Layered, loaded.model)
     longest = min(max_length or UNLIMITED, model.max_context or UNLIMITED)
     if not model.causal:
         # the tokenizers of some families have one type for both texts, even if the model has two
-        types = int(model.config.type_vocab_size) if of_encoder(loaded.tokenizer).second else 1
+        types = cast(BertWithHeads, model).config.type_vocab_size if of_encoder(loaded.tokenizer).second else 1
         return Encoding(loaded.tokenizer, marks_of(loaded.tokenizer), longest, types, threads)
-    ours = training or registry.names_heads(loaded.config.get("nlptools", {}).get("arch"))
+    ours = training or registry.names_heads(loaded.ours.get("arch"))
     marks = marks_of_gpt(loaded.tokenizer, loaded.eos, loaded.start if ours else loaded.bos, ours)
     return Encoding(loaded.tokenizer, marks, longest, 1, threads, own_template(str(loaded.path)))
 
@@ -381,7 +390,8 @@ def gold(label: T | None) -> T:
     return label
 
 
-def _class(name: str, several: bool = False) -> Any:
+def _class(name: str, several: bool = False) -> type[Task]:
     entry = TASKS[name]
     module, attribute = (entry.several if several else entry.implementation).split(":")
-    return getattr(import_module(module), attribute)
+    found: type[Task] = getattr(import_module(module), attribute)
+    return found

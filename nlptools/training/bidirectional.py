@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,7 +102,7 @@ class BidirectionalTask(LanguageModelTask):
         if valid is None or vocab is None:
             return None
 
-        def evaluate(model: Any, stop: Any) -> dict[str, float] | None:
+        def evaluate(model: Elmo, stop: Callable[[], bool]) -> dict[str, float] | None:
             scores = BothDirections(model, vocab, self.eos, backend)
             scores.extend(np.asarray(valid.spellings))
             pieces = [(np.asarray(valid.ids[1:], np.int64), valid.counts)]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import cast
 
 import torch
+from torch import nn
 
 from nlptools import bundle
 from nlptools.configs.lm import TrainLM
@@ -13,6 +14,7 @@ from nlptools.configs.seq2seq import TrainSeq2Seq
 from nlptools.errors import UsageError
 from nlptools.files import hub_cache
 from nlptools.models import registry
+from nlptools.models.contract import Configuration, Layered
 from nlptools.models.huggingface import directories, peft
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.tokenizer import Tokenizer
@@ -34,7 +36,7 @@ def check_vocabulary(option: str, name: str, tokenizer: Tokenizer) -> None:
         )
 
 
-def given_config(init: str, arch: str, options: TrainLM | TrainSeq2Seq) -> Any:
+def given_config(init: str, arch: str, options: TrainLM | TrainSeq2Seq) -> Configuration:
     """The configuration of the model directory `init`, with the dropouts and penalties of `options`.
 
     Raises:
@@ -54,11 +56,14 @@ def given_config(init: str, arch: str, options: TrainLM | TrainSeq2Seq) -> Any:
     return replace(config, **{field: options.dropout if p is None else p for field, p in chosen.items()})
 
 
-def model(arch: str, config: Any, seed: int, init: str | None) -> Any:
-    """A model with new weights, or with the weights in the directory `init`; on the CPU in float32. Raises as `bundle.load`."""
-    model = registry.model_class(arch)(config)
+def model(arch: str, config: Configuration, seed: int, init: str | None) -> nn.Module:
+    """A language model or an encoder-decoder, on the CPU in float32, with new weights or those in the directory `init`.
+
+    Raises as `bundle.load`.
+    """
+    model = registry.build(arch, config)
     torch.manual_seed(seed)
-    model.initialize()
+    cast(Layered, model).initialize()
     if init is not None:
         model.load_state_dict(bundle.load(init).weights())
     return model

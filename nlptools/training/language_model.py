@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import cast
 
 from nlptools import messages
 from nlptools.configs import Compute, Training
@@ -11,6 +11,7 @@ from nlptools.configs.lm import TrainLM
 from nlptools.errors import BundleError, UsageError
 from nlptools.files import streams
 from nlptools.models import registry
+from nlptools.models.contract import Sizes
 from nlptools.text import documents
 from nlptools.text.open_words import check_words
 from nlptools.text.tokenizer import Tokenizer
@@ -73,7 +74,7 @@ def _by_frequency(tokenizer: Tokenizer) -> bool:
     return counts == sorted(counts, reverse=True)
 
 
-def _config(options: TrainLM, tokenizer: Tokenizer, eos: int) -> Any:
+def _config(options: TrainLM, tokenizer: Tokenizer, eos: int) -> Sizes:
     """The sizes of the model. Raises UsageError, BundleError if they, or --init, do not fit the other options."""
     assert tokenizer.vocab is not None
     vocab_size = max(len(tokenizer.vocab), eos + 1)
@@ -81,8 +82,9 @@ def _config(options: TrainLM, tokenizer: Tokenizer, eos: int) -> Any:
     if options.arch not in trained:
         raise UsageError(f"--arch {options.arch} is not a language model, expected one of {', '.join(trained)}")
     if options.init is None:
-        return registry.config_class(options.arch).from_options(options, vocab_size)
-    config = initial.given_config(options.init, options.arch, options)
+        new: Sizes = registry.config_class(options.arch).from_options(options, vocab_size)
+        return new
+    config = cast(Sizes, initial.given_config(options.init, options.arch, options))
     if config.vocab_size != vocab_size:
         raise BundleError(f"{options.init}: has {config.vocab_size} tokens, the tokenizer {vocab_size}")
     return config

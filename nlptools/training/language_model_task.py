@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from torch import Tensor
@@ -22,7 +22,7 @@ from nlptools.inference import scoring
 from nlptools.inference.perplexity import perplexities
 from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.models import registry
-from nlptools.models.contract import LanguageModel
+from nlptools.models.contract import LanguageModel, Sizes
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.training import advice, initial
 from nlptools.training.engine.loop import Evaluate
@@ -42,7 +42,7 @@ class LanguageModelTask(SpooledTask[Corpus]):
     inputs: Sequence[str]
     tokenizer: Tokenizer
     eos: int
-    config: Any  # the sizes of the model
+    config: Sizes  # the sizes of the model
     vectors: TokenVectors | None  # of --vectors
     encoding_errors: str
     unit: str = "tokens"
@@ -63,8 +63,8 @@ class LanguageModelTask(SpooledTask[Corpus]):
         tokens, documents = messages.counted(counts.tokens, "token"), messages.counted(counts.documents, "document")
         return f"{tokens} in {documents}{unknown}"
 
-    def model(self) -> Any:
-        model = initial.model(self.options.arch, self.config, self.seed, self.options.init)
+    def model(self) -> LanguageModel:
+        model = cast(LanguageModel, initial.model(self.options.arch, self.config, self.seed, self.options.init))
         if self.vectors is not None:
             self.vectors.place(model.token_embedding.weight)
         return model
@@ -75,12 +75,13 @@ class LanguageModelTask(SpooledTask[Corpus]):
 
     def source(self, data: Spooled[Corpus], model: Any, backend: Backend) -> Any:
         length, (rows, share) = self.options.context, self._joint(backend)
-        where: dict[str, Any] = {"seed": self.seed, "share": share}
         # documents that are scored one by one start from a new state, so training must see new states
         one_stream = self.options.carry or self.options.document == "file"
         if one_stream and registry.model_class(self.options.arch).streams:
-            return ContiguousStreams(data.train, length, rows, **where, varied=self.options.varies_context)
-        return ShuffledWindows(data.train, length, rows, **where)
+            return ContiguousStreams(
+                data.train, length, rows, seed=self.seed, share=share, varied=self.options.varies_context
+            )
+        return ShuffledWindows(data.train, length, rows, seed=self.seed, share=share)
 
     def _joint(self, backend: Backend) -> tuple[int, Share]:
         """The size of joint batches, and the share of this process."""
@@ -92,7 +93,7 @@ class LanguageModelTask(SpooledTask[Corpus]):
         if valid is None:
             return None
 
-        def evaluate(model: LanguageModel, stop: Any) -> dict[str, float] | None:
+        def evaluate(model: LanguageModel, stop: Callable[[], bool]) -> dict[str, float] | None:
             scored = scoring.score_stream(
                 model,
                 [(np.asarray(valid.ids[1:], np.int64), valid.counts)],

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nlptools import bundle
 from nlptools.configs import lora
 from nlptools.configs.lora import LoRA
 from nlptools.errors import UsageError, display
 from nlptools.files import artifacts, hub_cache
+from nlptools.layers.linear import Linear
 from nlptools.layers.lora import LowRankLinear
-from nlptools.models.contract import Layered
+from nlptools.models.contract import LanguageModel, Layered
 from nlptools.models.huggingface import peft
+from nlptools.models.tasks.heads import EncoderWithHeads
 
 
-def adapter(settings: Any, base: bundle.Bundle, name: str) -> peft.Adapter | None:
+def adapter(settings: lora.Adapted, base: bundle.Bundle, name: str) -> peft.Adapter | None:
     """The adapters that the options of a command ask for; None: all weights are trained.
 
     Args:
@@ -50,22 +52,25 @@ def targets(model: Layered, which: str) -> list[str]:
     return [name for name in model.linear_maps() if which == "all" or ".attention." in name]
 
 
-def adapt(model: Any, arch: str, settings: LoRA, seed: int, weights: Mapping[str, Tensor]) -> None:
+def adapt(
+    model: LanguageModel | EncoderWithHeads, arch: str, settings: LoRA, seed: int, weights: Mapping[str, Tensor]
+) -> None:
     """Give the linear maps of the blocks of a model adapters, and freeze all other weights except heads.
 
     Args:
         weights: the initial weights of the model, by name; frozen weights become these tensors, not copies.
     """
-    generator = torch.Generator().manual_seed(seed)
-    for name in targets(model, settings.lora_targets):
-        module = model.get_submodule(name)
+    generator, whole = torch.Generator().manual_seed(seed), cast(nn.Module, model)
+    for name in targets(cast(Layered, model), settings.lora_targets):
+        module = whole.get_submodule(name)
+        assert isinstance(module, Linear)
         parts, _ = peft.modules(arch, name, module.out_features, model.config)
         sizes = settings.lora, settings.lora_alpha, settings.lora_dropout
         adapted = LowRankLinear(module, list(parts.values()), *sizes)
         adapted.initialize(generator)
         parent, _, own = name.rpartition(".")
-        setattr(model.get_submodule(parent), own, adapted)
-    for name, parameter in model.named_parameters():
+        setattr(whole.get_submodule(parent), own, adapted)
+    for name, parameter in whole.named_parameters():
         learns = name.endswith((".lora_A", ".lora_B")) or peft.is_whole(arch, name)
         parameter.requires_grad_(learns)
         if not learns and name in weights:

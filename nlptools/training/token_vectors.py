@@ -6,7 +6,6 @@ Shapes: V tokens, E embedding size.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +15,7 @@ from nlptools.configs.lm import TrainLM
 from nlptools.errors import DataError, UsageError, display
 from nlptools.layers.initial import empty_weights
 from nlptools.models import registry
+from nlptools.models.contract import Sizes
 from nlptools.text.vocab import Vocab
 from nlptools.training.engine.optimizers import Optimizer
 from nlptools.vectors.files import formats
@@ -54,7 +54,7 @@ class TokenVectors:
             table[self.ids.to(table.device)] = self.rows.to(table)
 
 
-def of_options(options: TrainLM, vocab: Vocab, config: Any, errors: str = "strict") -> TokenVectors | None:
+def of_options(options: TrainLM, vocab: Vocab, config: Sizes, errors: str = "strict") -> TokenVectors | None:
     """The vectors of `options.vectors` for the tokens of a language model; None without that option.
 
     Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from torch import Tensor
@@ -147,8 +147,9 @@ class _EncoderDecoder(SpooledTask[ParallelCorpus]):
         parts += [f"{counts.cut:,} cut"] if counts.cut else []
         return ", ".join(parts)
 
-    def model(self) -> Any:
-        return initial.model(self.options.architecture, self.config, self.seed, self.options.init)
+    def model(self) -> EncoderDecoder:
+        model = initial.model(self.options.architecture, self.config, self.seed, self.options.init)
+        return cast(EncoderDecoder, model)
 
     def objective(self, model: EncoderDecoder) -> Seq2Seq:
         return Seq2Seq(model, self.options.label_smoothing, self.options.r_drop)
@@ -304,14 +305,15 @@ def _format(settings: TrainSeq2Seq, source: Tokenizer, config: Vocabularies) -> 
     return pair_format.read(directory, data, source, config.start_token, config.eos)
 
 
-def _config(settings: TrainSeq2Seq, source: Tokenizer, target: Tokenizer) -> Any:
+def _config(settings: TrainSeq2Seq, source: Tokenizer, target: Tokenizer) -> Vocabularies:
     """The sizes of the model. Raises UsageError, BundleError if they, or --init, do not fit the other options."""
     pad, eos, source_size, target_size = tokenizer_pairs.special_ids(source, target)
     tokens = {"source_vocab_size": source_size, "target_vocab_size": target_size, "pad": pad, "eos": eos}
     arch = settings.architecture
     if settings.init is None:
-        return registry.config_class(arch).from_options(settings, **tokens)
-    config = initial.given_config(settings.init, arch, settings)
+        new: Vocabularies = registry.config_class(arch).from_options(settings, **tokens)
+        return new
+    config = cast(Vocabularies, initial.given_config(settings.init, arch, settings))
     if _has_own_tokenizer(settings):  # which may have fewer tokens than the model
         return config
     if any(vars(config)[name] != value for name, value in tokens.items()):

@@ -12,6 +12,7 @@ Shapes: n inputs still searched, K hypotheses of each, V vocabulary, S source po
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ from nlptools.compute.kernels.cross_entropy import log_sum_exp
 from nlptools.configs.generation import Generate
 from nlptools.inference.generation.constraints import Ban, DecodingState, penalized
 from nlptools.inference.generation.continuation import Continuation, Opening, next_logits
-from nlptools.models.contract import Decoder
+from nlptools.models.contract import Decoder, SourceState
 
 _COMPACT = 8  # finished inputs leave the batch when they are at least 1/8 of it
 
@@ -199,7 +200,9 @@ class BeamSearch:
 
     def _cover(self) -> None:
         """Add the attention of the last position to the coverage."""
-        attention = self.state.attention[:, -1]
+        attention_BTS = cast(SourceState, self.state).attention
+        assert attention_BTS is not None
+        attention = attention_BTS[:, -1]
         self.coverage = attention if self.coverage is None else self.coverage + attention
 
 

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from torch import Tensor
 
 from nlptools.compute.backend import Backend
 from nlptools.configs.generation import Generate
-from nlptools.models.contract import Decoder, EncoderDecoder, LanguageModel
+from nlptools.models.contract import Decoder, EncoderDecoder, LanguageModel, LanguageState, State
 from nlptools.text.pair_format import PairMarks
 
 _ROOM = 16  # initial capacity of decoder states in target tokens; it grows on demand
@@ -41,7 +40,7 @@ class Opening:
     """Inputs that a model has read, ready for the first new token."""
 
     logits: Tensor  # (B, V) of the first new token, in the model's type
-    state: Any
+    state: State
     prompts: list[list[int]]  # tokens before the first new one, for penalties; empty for encoder-decoders
     limits: list[int]  # most new tokens of each input
     window: SlidingWindow | None = None  # of a language model with a limited context
@@ -80,7 +79,7 @@ class SlidingWindow:
         """The new window of a row, if its last token has no room in the one before; else None."""
         return self.of([*prompt, *new]) if self._grown(len(prompt) + len(new)) == 0 else None
 
-    def read_again(self, prompts: Sequence[Sequence[int]], new: np.ndarray) -> tuple[Tensor, Any] | None:
+    def read_again(self, prompts: Sequence[Sequence[int]], new: np.ndarray) -> tuple[Tensor, LanguageState] | None:
         """The logits and the state after each row, if the window of one moves on now; else None.
 
         Args:
@@ -122,13 +121,15 @@ def prefill(
     return Opening(logits, state, prompts, limits, window)
 
 
-def read(model: LanguageModel, rows: list[list[int]], room: int, backend: Backend) -> tuple[Tensor, Any]:
+def read(model: LanguageModel, rows: list[list[int]], room: int, backend: Backend) -> tuple[Tensor, LanguageState]:
     """A model's logits (B, V) after rows of tokens, none of them empty, and its state with room for `room` more."""
     hidden, state = read_hidden(model, rows, room, backend)
     return next_logits(model, hidden), state
 
 
-def read_hidden(model: LanguageModel, rows: list[list[int]], room: int, backend: Backend) -> tuple[Tensor, Any]:
+def read_hidden(
+    model: LanguageModel, rows: list[list[int]], room: int, backend: Backend
+) -> tuple[Tensor, LanguageState]:
     """As `read`, with the hidden states (B, T, D) of all tokens; rows are padded on the left."""
     longest = max(map(len, rows))
     ids = np.zeros((len(rows), longest), np.int64)

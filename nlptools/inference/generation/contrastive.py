@@ -12,16 +12,15 @@ Shapes: B rows of the batch, N rows that have not finished, K candidates, S toke
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from nlptools.errors import UsageError
-from nlptools.inference.generation.continuation import next_logits, read_hidden
+from nlptools.inference.generation.continuation import Continuation, next_logits, read_hidden
 from nlptools.inference.generation.samples import Samples
-from nlptools.models.contract import Decoder, LanguageModel
+from nlptools.models.contract import LanguageModel, LanguageState
 from nlptools.models.language.mixture import MixtureHead
 from nlptools.models.language.ngram_decoder import NGramHead
 
@@ -69,24 +68,22 @@ class HiddenHistory:
 
 
 class ContrastiveSearch(Samples):
-    """`Samples` that choose the next tokens by contrastive search. Each row has one sample.
+    """`Samples` that choose the next tokens by contrastive search. Each row has one sample."""
 
-    Raises:
-        UsageError: the model has no hidden states that could be compared.
-    """
+    parents: Tensor  # (B,) the row of the state that each row goes on from
+    hidden: Tensor | None = None  # (B, 1, D) of the last token of each row
+    past: HiddenHistory | None = None
+    opened: list[HiddenHistory]  # of rows that have been read, and join the batch
 
-    def __init__(self, model: Decoder, *arguments: Any, **options: Any) -> None:
-        super().__init__(model, *arguments, **options)
+    def run(self, model: LanguageModel, room: int) -> list[Continuation]:
+        """See `Samples`. Raises UsageError for a model without hidden states that could be compared."""
         if isinstance(model.output, MixtureHead | NGramHead):
             raise UsageError("--contrastive needs hidden states, which n-gram models and mixtures do not have")
-        self.parents = torch.empty(0, dtype=torch.int64)  # (B,) the row of the state that each row goes on from
-        self.hidden: Tensor | None = None  # (B, 1, D) of the last token of each row
-        self.past: HiddenHistory | None = None
-        self.opened: list[HiddenHistory] = []  # of rows that have been read, and join the batch
+        return super().run(model, room)
 
     def _pick(self, logits: Tensor, rows: list[int]) -> Tensor:
         """See `Samples`; the candidates of all rows go through the model together."""
-        assert self.past is not None and self.settings.contrastive is not None
+        assert self.past is not None and self.state is not None and self.settings.contrastive is not None
         alpha, B, device = self.settings.contrastive, len(self.rows), self.backend.device
         probabilities, candidates = torch.softmax(logits, -1).topk(min(self.settings.top_k, logits.shape[1]))
         K = candidates.shape[1]
@@ -122,7 +119,7 @@ class ContrastiveSearch(Samples):
             return
         self.opened = []
         if self.rows:
-            assert self.past is not None
+            assert self.past is not None and self.state is not None
             self.state, self.opened = self.state.select(self.parents), [self.past]
         super()._join(model, inputs, moved, room)
         self.past, self.parents = (
@@ -130,7 +127,7 @@ class ContrastiveSearch(Samples):
             torch.arange(len(self.rows), device=self.backend.device),
         )
 
-    def _read(self, model: LanguageModel, rows: list[list[int]], room: int) -> tuple[Tensor, Any]:
+    def _read(self, model: LanguageModel, rows: list[list[int]], room: int) -> tuple[Tensor, LanguageState]:
         """See `Samples`."""
         hidden, state = read_hidden(model, rows, room, self.backend)
         self.opened.append(HiddenHistory.of(hidden, [len(row) for row in rows]))

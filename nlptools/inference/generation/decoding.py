@@ -7,7 +7,6 @@ seeded by (seed, number of the prompt, number of the sample).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -71,9 +70,9 @@ def generate(
             opening = prefill(model, kept[part], limits[part], settings, backend)
             out += BeamSearch(model, opening, settings, backend, eos, rules, 0.0).run()
         return out
-    how: dict[str, Any] = {"eos": eos, "draws": _draws(settings, seeds), "watch": watch, "rules": rules}
-    kind = Samples if settings.contrastive is None else ContrastiveSearch
-    return _best(kind(model, kept, limits, settings, backend, **how).run(model, settings.room), settings)
+    kind, draws = Samples if settings.contrastive is None else ContrastiveSearch, _draws(settings, seeds)
+    samples = kind(model, kept, limits, settings, backend, eos=eos, draws=draws, watch=watch, rules=rules)
+    return _best(samples.run(model, settings.room), settings)
 
 
 @torch.inference_mode()

@@ -7,9 +7,9 @@ states join the state of the batch. Shapes: B rows of the batch, N rows that hav
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import cast
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ from nlptools.inference.generation.continuation import (
     readable,
 )
 from nlptools.inference.generation.sampling import likeliest, sample
-from nlptools.models.contract import Decoder, LanguageModel
+from nlptools.models.contract import Decoder, LanguageModel, LanguageState, State
 
 _COMPACT = 8  # finished rows leave the batch when they are at least 1/8 of it
 _REFILL = 4  # waiting inputs are read when 1/4 of the batch is free
@@ -65,7 +65,7 @@ class Samples:
         self.live: list[int] = []  # the places in the batch of those that have not finished
         self.idle = 0  # steps since the first of the finished rows in the batch has finished
         self.logits: Tensor | None = None  # (B, V)
-        self.state: Any = None
+        self.state: State | None = None
 
     def run_opened(self, opening: Opening) -> list[Continuation]:
         """The samples of inputs that have been read together."""
@@ -176,6 +176,7 @@ class Samples:
         if not self.live:
             self.rows, self.state, self.logits = [], None, None
             return
+        assert self.state is not None
         # rows that have finished get any token
         tokens = torch.tensor([chosen.get(place, 0) for place in range(len(self.rows))])
         if self._compacts():
@@ -196,7 +197,7 @@ class Samples:
         # they go on growing in the batch, and must not outgrow the context
         return self.model.max_context is not None and longest + self.idle >= self.model.max_context
 
-    def _expand(self, logits: Tensor, state: Any, inputs: Sequence[int]) -> None:
+    def _expand(self, logits: Tensor, state: State, inputs: Sequence[int]) -> None:
         """Begin a batch with the samples of inputs, given the logits and the state of each."""
         samples = self.settings.drawn
         if samples > 1:
@@ -209,10 +210,10 @@ class Samples:
 
     def _join(self, model: LanguageModel, inputs: list[int], moved: dict[int, list[int]], room: int) -> None:
         """Read prompts, and the windows of rows that have moved on, and let them join the batch."""
-        parts = [(self.logits, self.state, self.rows, self.live)] if self.rows else []
+        parts = [self._batch()] if self.rows else []
         for group in _alike(inputs, self.prompts):
             self._expand(*self._read(model, [list(self.prompts[i]) for i in group], room), group)
-            parts.append((self.logits, self.state, self.rows, self.live))
+            parts.append(self._batch())
         for group in _alike(list(moved), moved):
             opened = self._read(model, [moved[row] for row in group], room)
             parts.append((*opened, group, list(range(len(group)))))
@@ -226,12 +227,17 @@ class Samples:
         elif parts:
             self.logits, self.state, self.rows, self.live = parts[0]
 
-    def _read(self, model: LanguageModel, rows: list[list[int]], room: int) -> tuple[Tensor, Any]:
+    def _batch(self) -> tuple[Tensor, LanguageState, list[int], list[int]]:
+        """The logits, the state, the samples and the unfinished places of the batch of a language model."""
+        assert self.logits is not None
+        return self.logits, cast(LanguageState, self.state), self.rows, self.live
+
+    def _read(self, model: LanguageModel, rows: list[list[int]], room: int) -> tuple[Tensor, LanguageState]:
         """See `continuation.read`."""
         return read(model, rows, room, self.backend)
 
 
-def _alike(keys: list[int], rows: Any) -> Iterator[list[int]]:
+def _alike(keys: list[int], rows: Sequence[Sequence[int]] | Mapping[int, Sequence[int]]) -> Iterator[list[int]]:
     """The keys in groups with rows of similar length, the longest first."""
     order, begin = sorted(keys, key=lambda k: -len(rows[k])), 0
     for end in range(1, len(order) + 1):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import ClassVar, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -34,6 +34,7 @@ from nlptools.files.line_records import escape
 from nlptools.formats.examples import Question
 from nlptools.json_types import JsonObject
 from nlptools.metrics import squad
+from nlptools.models.tasks.task_model import TaskModel
 from nlptools.tasks.answer.decoding import AnswerRecord, answers, best_spans, gold, tune_threshold
 from nlptools.tasks.answer.features import AnswerFeatures, AnswerTargets, answer_features, answer_targets
 from nlptools.tasks.answer.merging import merged
@@ -88,9 +89,8 @@ class QuestionAnswering(TaskOf[Question, Answered]):
         )
 
     @classmethod
-    def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> QuestionAnswering:
+    def from_bundle(cls, loaded: bundle.Bundle[TaskModel], settings: Predict, files: Files) -> QuestionAnswering:
         """See `Task`. A model that is not ours always answers, unless --null-threshold is given."""
-        model: Any = loaded.model
         config = loaded.config
         threshold = settings.null_threshold
         return cls(
@@ -99,7 +99,7 @@ class QuestionAnswering(TaskOf[Question, Answered]):
             AUTO,
             max_length=settings.max_length or saved_setting(config, "max_length", 0) or _LENGTH,
             stride=saved_setting(config, "stride", 128),
-            yes_no="yes_no" in model.heads,
+            yes_no="yes_no" in loaded.model.heads,
             required=threshold is None and saved_setting(config, "required", True),
             threshold=saved_setting(config, "threshold", 0.0) if threshold is None else threshold,
             measuring=False,

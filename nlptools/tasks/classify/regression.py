@@ -20,6 +20,7 @@ from nlptools.errors import UsageError
 from nlptools.formats.examples import TextExample
 from nlptools.json_types import JsonObject
 from nlptools.metrics import correlation
+from nlptools.models.tasks.task_model import TaskModel
 from nlptools.tasks.classify import training_labels
 from nlptools.tasks.classify.texts import TextTask
 from nlptools.tasks.task import gold, id2label
@@ -45,7 +46,7 @@ class Regression(TextTask[float]):
         return cls.chosen(settings, files).checked(settings)
 
     @classmethod
-    def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> Regression:
+    def from_bundle(cls, loaded: bundle.Bundle[TaskModel], settings: Predict, files: Files) -> Regression:
         return cls.saved("regress", loaded, settings, files)
 
     @property

@@ -29,6 +29,7 @@ from nlptools.formats.examples import TextExample
 from nlptools.formats.glue import GLUE as GLUE_TASKS
 from nlptools.json_types import JsonObject
 from nlptools.metrics import classification, glue
+from nlptools.models.tasks.task_model import TaskModel
 from nlptools.tasks.classify import training_labels
 from nlptools.tasks.classify.regression import Regression
 from nlptools.tasks.classify.texts import TextTask
@@ -61,9 +62,9 @@ class Classification(TextTask[np.ndarray]):
         return replace(task, multi_label=settings.multi_label, weights=settings.class_weights).checked(settings)
 
     @classmethod
-    def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> TextTask[Any]:
+    def from_bundle(cls, loaded: bundle.Bundle[TaskModel], settings: Predict, files: Files) -> TextTask[Any]:
         """See `Task`. A classifier of Hugging Face may be one of numbers, or read pairs."""
-        model: Any = loaded.model
+        model = loaded.model
         problem = loaded.config.get("problem_type")
         if problem == "regression" or (problem is None and model.num_labels == 1):
             return Regression.from_bundle(loaded, settings, files)

@@ -29,6 +29,7 @@ from nlptools.formats.examples import Chain, CoreferenceDocument
 from nlptools.layers.chains import LONGEST, ChainHead
 from nlptools.metrics.coreference import coreference
 from nlptools.models.tasks.heads import TaskHeads
+from nlptools.models.tasks.task_model import TaskModel
 from nlptools.tasks.coreference.ranking import document_chains, document_loss, number_kept, number_of_spans
 from nlptools.tasks.tag.features import WordFeatures, word_features
 from nlptools.tasks.task import TaskOf, check_best, gold, reading_options
@@ -60,7 +61,7 @@ class CoreferenceChains(TaskOf[CoreferenceDocument, Linked]):
         return cls("chains", reading_options(files), check_best(settings, cls.bests))
 
     @classmethod
-    def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> CoreferenceChains:
+    def from_bundle(cls, loaded: bundle.Bundle[TaskModel], settings: Predict, files: Files) -> CoreferenceChains:
         return cls("chains", replace(reading_options(files), labelled=False), measuring=False)
 
     @property

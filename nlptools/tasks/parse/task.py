@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -33,6 +33,7 @@ from nlptools.json_types import JsonObject
 from nlptools.layers.biaffine import DependencyHead
 from nlptools.metrics import universal
 from nlptools.models.tasks.heads import TaskHeads
+from nlptools.models.tasks.task_model import TaskModel
 from nlptools.tasks.parse.trees import best_tree
 from nlptools.tasks.tag.columns import Annotated, ColumnTags, losses_of, numbered, word_outputs
 from nlptools.tasks.tag.features import WordFeatures
@@ -57,15 +58,13 @@ class Parsing(ColumnTags):
     window: ClassVar[int] = 1024
 
     @classmethod
-    def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> Parsing:
+    def from_bundle(cls, loaded: bundle.Bundle[TaskModel], settings: Predict, files: Files) -> Self:
         """See `ColumnTags`."""
-        model: Any = loaded.model
+        known = loaded.model.num_relations if isinstance(loaded.model, TaskHeads) else 0
         relations = loaded.config.get("relations")
-        if not isinstance(relations, list) or len(set(map(str, relations))) != model.num_relations:
-            raise BundleError(f"config.json: relations is {relations!r:.80}, expected {model.num_relations} names")
-        task: Any = super().from_bundle(loaded, settings, files)
-        parsing: Parsing = replace(task, relations=tuple(map(str, relations)))
-        return parsing
+        if not isinstance(relations, list) or len(set(map(str, relations))) != known:
+            raise BundleError(f"config.json: relations is {relations!r:.80}, expected {known} names")
+        return replace(super().from_bundle(loaded, settings, files), relations=tuple(map(str, relations)))
 
     @property
     def num_relations(self) -> int:
@@ -84,11 +83,9 @@ class Parsing(ColumnTags):
 
     # -- examples -----------------------------------------------------------------------------------------------------
 
-    def learn(self, examples: Sequence[UniversalSentence]) -> Parsing:
+    def learn(self, examples: Sequence[UniversalSentence]) -> Self:
         relations = tuple(sorted({relation for e in examples for relation in e.column(DEPREL)}))
-        task: Any = super().learn(examples)
-        parsing: Parsing = replace(task, relations=relations)
-        return parsing
+        return replace(super().learn(examples), relations=relations)
 
     def count_labels(self, examples: Sequence[UniversalSentence]) -> Counter[str]:
         """The relations."""

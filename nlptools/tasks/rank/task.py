@@ -23,6 +23,7 @@ from nlptools.formats.examples import TextExample
 from nlptools.json_types import JsonObject
 from nlptools.metrics import correlation
 from nlptools.metrics.retrieval import graded
+from nlptools.models.tasks.task_model import TaskModel
 from nlptools.tasks.classify import training_labels
 from nlptools.tasks.classify.texts import TextTask
 from nlptools.tasks.task import gold, id2label, saved_setting
@@ -51,7 +52,7 @@ class PairRanking(TextTask[float]):
         return replace(task, options=replace(task.options, texts=2)).checked(settings)
 
     @classmethod
-    def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> PairRanking:
+    def from_bundle(cls, loaded: bundle.Bundle[TaskModel], settings: Predict, files: Files) -> PairRanking:
         bounds = {name: saved_setting(loaded.config, name, vars(cls)[name]) for name in ("lowest", "highest")}
         return replace(cls.saved("rank", loaded, settings, files), **bounds)
 

@@ -23,6 +23,7 @@ from nlptools.batches.features import WEIGHT, Encoding, Features
 from nlptools.configs.finetuning import Files, Predict
 from nlptools.formats.examples import Choice, Ranking
 from nlptools.json_types import JsonObject
+from nlptools.models.tasks.task_model import TaskModel
 from nlptools.tasks.choice.features import choice_features
 from nlptools.tasks.ensembles import mean
 from nlptools.tasks.task import TaskOf, id2label, reading_options, saved_setting
@@ -44,7 +45,7 @@ class RewardTask(TaskOf[Ranking, np.ndarray]):
     tuned: ClassVar[tuple[str, ...]] = ("best_reward",)
 
     @classmethod
-    def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> RewardTask:
+    def from_bundle(cls, loaded: bundle.Bundle[TaskModel], settings: Predict, files: Files) -> RewardTask:
         mean = saved_setting(loaded.config, "best_reward", 0.0)
         return cls("reward", replace(reading_options(files), labelled=False), best_reward=mean)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -34,6 +34,7 @@ from nlptools.formats.universal import annotated, label_columns, read_universal
 from nlptools.json_types import JsonObject
 from nlptools.layers.biaffine import DependencyHead
 from nlptools.metrics import universal
+from nlptools.models.tasks.task_model import TaskModel
 from nlptools.tasks.tag.features import WordFeatures, word_features
 from nlptools.tasks.tag.word_labels import SPLITS, UNSEEN_HINT
 from nlptools.tasks.task import AUTO, TaskOf, check_best, id2label, labels_of, reading_options, saved_setting
@@ -82,9 +83,9 @@ class ColumnTags(TaskOf[UniversalSentence, Annotated]):
         return cls(settings.task, replace(reading_options(files), trees=cls.trees), best, columns)
 
     @classmethod
-    def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> ColumnTags:
+    def from_bundle(cls, loaded: bundle.Bundle[TaskModel], settings: Predict, files: Files) -> Self:
         """See `Task`. Raises UsageError for options of models with one tag per word."""
-        model: Any = loaded.model
+        model = loaded.model
         refused = {"--columns": settings.columns, "--decoding": settings.decoding, "--label-column": files.label_column}
         for flag, value in {**refused, "--to entities": settings.to == "entities"}.items():
             if value:
@@ -122,7 +123,7 @@ class ColumnTags(TaskOf[UniversalSentence, Annotated]):
         paths = streams.check_inputs(names)
         return chain.from_iterable(read_universal(path, options, errors) for path in paths)
 
-    def learn(self, examples: Sequence[UniversalSentence]) -> ColumnTags:
+    def learn(self, examples: Sequence[UniversalSentence]) -> Self:
         labels: list[str] = []
         for name in self.columns:
             values = sorted({value for e in examples for value in e.column(CONLLU.index(name))})
@@ -253,7 +254,7 @@ class ColumnTags(TaskOf[UniversalSentence, Annotated]):
         return {"annotates": list(self.columns)}
 
 
-def saved_columns(loaded: bundle.Bundle) -> list[str]:
+def saved_columns(loaded: bundle.Bundle[object]) -> list[str]:
     """The columns that a model fills in addition to the columns of trees. Raises BundleError."""
     empty: list[str] = []
     return saved_setting(loaded.config, "annotates", empty)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
-from typing import Any, ClassVar
+from typing import ClassVar, Self
 
 from nlptools import bundle
 from nlptools.configs.finetuning import Files, Predict
@@ -20,6 +20,7 @@ from nlptools.formats.conll import split_tabs
 from nlptools.formats.examples import TaggedSentence
 from nlptools.formats.universal import annotated, as_universal, column_of
 from nlptools.json_types import JsonObject
+from nlptools.models.tasks.task_model import TaskModel
 from nlptools.tasks.tag import output
 from nlptools.tasks.tag.word_labels import UNSEEN_HINT, Tagged, WordLabels
 from nlptools.tasks.task import AUTO, gold, listed, saved_setting
@@ -38,20 +39,16 @@ class Tagging(WordLabels[TaggedSentence]):
     learns: ClassVar[tuple[str, ...]] = (*WordLabels.learns, "universal")
 
     @classmethod
-    def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> WordLabels[TaggedSentence]:
+    def from_bundle(cls, loaded: bundle.Bundle[TaskModel], settings: Predict, files: Files) -> Self:
         """See `WordLabels`. Raises UsageError for --to conllu if the tags are not those of a column of CoNLL-U."""
         universal = saved_setting(loaded.config, "universal", "")
         if settings.to == "conllu" and not universal:
             raise UsageError("--to conllu: the model was not trained on CoNLL-U", hint="--columns writes any columns")
-        task: Any = super().from_bundle(loaded, settings, files)
-        tagging: WordLabels[TaggedSentence] = replace(task, universal=universal)
-        return tagging
+        return replace(super().from_bundle(loaded, settings, files), universal=universal)
 
-    def learn(self, examples: Sequence[TaggedSentence]) -> WordLabels[TaggedSentence]:
+    def learn(self, examples: Sequence[TaggedSentence]) -> Self:
         column = self.options.label_column if examples[0].layout == "conllu" else None
-        task: Any = super().learn(examples)
-        tagging: WordLabels[TaggedSentence] = replace(task, universal=column_of(column or ""))
-        return tagging
+        return replace(super().learn(examples), universal=column_of(column or ""))
 
     def own_settings(self) -> JsonObject:
         return {**super().own_settings(), "universal": self.universal}

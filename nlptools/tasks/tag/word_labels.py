@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
-from typing import Any, ClassVar, NamedTuple, TypeVar, cast
+from typing import ClassVar, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
 import torch
@@ -40,6 +40,7 @@ from nlptools.layers.crf import Crf
 from nlptools.metrics import spans
 from nlptools.metrics.tags import tagging_accuracy
 from nlptools.models.tasks.heads import TaskHeads
+from nlptools.models.tasks.task_model import TaskModel
 from nlptools.tasks.ensembles import mean_of_tags
 from nlptools.tasks.tag.decoding import TagTransitions, best_tags, constraints
 from nlptools.tasks.tag.features import WordFeatures, number_labels, word_features
@@ -108,9 +109,9 @@ class WordLabels(TaskOf[W, Tagged]):
         return cls(settings.task, options, best, given, settings.crf, decoding=cls.default_decoding)
 
     @classmethod
-    def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> WordLabels[W]:
+    def from_bundle(cls, loaded: bundle.Bundle[TaskModel], settings: Predict, files: Files) -> Self:
         """See `Task`. The tags of a model that is not ours have the scheme of --scheme, or none."""
-        model: Any = loaded.model
+        model = loaded.model
         name, saved = saved_setting(loaded.config, "name", "tag"), saved_setting(loaded.config, "scheme", "")
         given = _scheme_of(files)
         scheme = written = given if given != AUTO else tag_schemes.PLAIN
@@ -184,7 +185,7 @@ class WordLabels(TaskOf[W, Tagged]):
         """The word of each example that its labels depend on; None if they depend on none."""
         return None
 
-    def learn(self, examples: Sequence[W]) -> WordLabels[W]:
+    def learn(self, examples: Sequence[W]) -> Self:
         written, columns = self.written_in(examples)
         scheme = tag_schemes.PLAIN if written == tag_schemes.PLAIN else _INSIDE
         seen = set(self.count_labels(examples))
@@ -336,7 +337,7 @@ def _span_labels(seen: set[str]) -> tuple[str, ...]:
 
 
 @contextmanager
-def _fault_of(loaded: bundle.Bundle) -> Iterator[None]:
+def _fault_of(loaded: bundle.Bundle[object]) -> Iterator[None]:
     """Blame the model directory, not the options, for tags that do not fit their scheme."""
     try:
         yield

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from torch import Tensor
@@ -31,6 +31,7 @@ from nlptools.formats.examples import TaskExample
 from nlptools.json_types import JsonObject
 from nlptools.layers.heads import mix_in
 from nlptools.metrics.criterion import Criterion
+from nlptools.models.tasks.heads import TaskHeads
 from nlptools.models.tasks.task_model import TaskModel
 from nlptools.tasks import task as tasks
 from nlptools.tasks.task import Task
@@ -114,7 +115,7 @@ class TaskExamples:
         return [] if self.held_out is None else self._read((self.held_out,), "evaluate")
 
     def _read(self, names: tuple[str, ...], purpose: str) -> list[TaskExample]:
-        examples = list(self.task.read(names, True, self.errors))
+        examples = list(cast(Iterable[TaskExample], self.task.read(names, True, self.errors)))
         if not examples:
             raise DataError(f"no examples to {purpose} on", path=names[0])
         return examples
@@ -253,11 +254,11 @@ class _Finetuning:
             return None
         single = backend.world_size == 1
 
-        def measured(model: Any, stop: Callable[[], bool]) -> dict[str, float] | None:
+        def measured(model: TaskModel, stop: Callable[[], bool]) -> dict[str, float] | None:
             logits = self.reader.logits(model, self.task, valid, backend, stop if single else None)
             if logits is None:
                 return None
-            predictions = self.task.decode(logits, valid, data.examples, **self.task.layers_of(model))
+            predictions = self.task.decode(logits, valid, data.examples, **self.task.layers_of(cast(TaskHeads, model)))
             return self.task.measure(predictions, data.examples)
 
         def evaluate(model: TaskModel, stop: Callable[[], bool]) -> dict[str, float] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from nlptools.inference.opening import open_model
 from nlptools.json_types import JsonObject
 from nlptools.models import registry
 from nlptools.models.contract import with_dropout
+from nlptools.models.encoders.bert import EncoderConfig
 from nlptools.models.huggingface import peft
 from nlptools.models.language.elmo import Elmo
 from nlptools.models.tasks.heads import BESIDE_HEADS, LAYER_HEADS, ROW_HEADS, TASK_HEADS, EncoderWithHeads
@@ -90,7 +91,7 @@ class Pretrained:
         return {} if self.adapter is None else {"base": self.adapter.digest}
 
     def encoding(self, task: Task, examples: Sequence[TaskExample], threads: int) -> Encoding:
-        encoding: Encoding = tasks.encoding(self.base, self.options.max_length, threads, training=True)
+        encoding = tasks.pretrained_encoding(self.base, self.options.max_length, threads, training=True)
         chat = self.options.chat
         return encoding if chat is None else replace(encoding, chat=chat_templates.FORMATS[chat])
 
@@ -122,8 +123,8 @@ class Pretrained:
         return task_loss(model, task, layers(options.layers), factors)
 
     def source(self, features: Features, batch_size: int, seed: int, share: Share, backend: Backend) -> FeatureBatches:
-        held: Any = self.base.model
-        pad = self.base.eos if held.causal else int(held.config.pad)
+        held = self.base.model
+        pad = self.base.eos if held.causal else int(cast(EncoderConfig, held.config).pad)
         return FeatureBatches(features, batch_size, seed=seed, pad=pad, share=share)
 
     def logits(
@@ -185,7 +186,7 @@ def task_loss(
 ) -> TaskLoss:
     """The loss of the head of a task, which sees the layers `which`."""
 
-    def logits(model: Any, inputs: tuple[Tensor, ...], spans: Tensor | None) -> Tensor:
+    def logits(model: EncoderWithHeads, inputs: tuple[Tensor, ...], spans: Tensor | None) -> Tensor:
         logits: Tensor = model.task_logits(task.head, outputs.hidden_states(model, task.head, which, *inputs), spans)
         return logits
 
@@ -208,16 +209,17 @@ def new_model(
         dropout: None: as in the bundle.
         more_heads: besides those of the task.
     """
-    held: Any = base.model
+    held = base.model
     config, heads = held.config, (task.head, *task.extra_heads, *more_heads)
     heads += (f"layer_{which.kind}",) if f"layer_{which.kind}" in LAYER_HEADS else ()
     sees = which.count(config.num_hidden_layers + 1)
     config = with_dropout(config, dropout)
-    if not held.causal and task.head in ROW_HEADS and config.is_pooled(task.head):
+    if not held.causal and task.head in ROW_HEADS and cast(EncoderConfig, config).is_pooled(task.head):
         heads = ("pooler", *heads)
     arch = registry.with_heads(base.arch) or base.arch
     sizes = {"num_labels": task.num_labels, "num_relations": task.num_relations, "concatenated": sees}
-    model: EncoderWithHeads = registry.build(arch, config, heads=heads, **sizes)
+    model = registry.build(arch, config, heads=heads, **sizes)
+    assert isinstance(model, EncoderWithHeads)
     torch.manual_seed(seed)
     model.initialize()
     task.begin(model)
@@ -234,8 +236,7 @@ def _weights(base: bundle.Bundle, task: Task, which: Layers) -> dict[str, Tensor
     """The weights of a bundle under the names of a `EncoderWithHeads`, with its heads if they are for the same labels and see the
     same layers.
     """
-    held: Any = base.model
-    weights: dict[str, Tensor] = base.weights()
+    held, weights = cast(EncoderWithHeads, base.model), base.weights()
     if registry.with_heads(base.arch) != base.arch:
         return {f"encoder.{name}": tensor for name, tensor in weights.items()}
     same = task.head in held.heads and held.num_labels == task.num_labels

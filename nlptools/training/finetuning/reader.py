@@ -12,12 +12,9 @@ from typing import Any, Protocol
 import numpy as np
 from torch import Tensor
 
-from nlptools.batches.features import Encoding, Features
-from nlptools.batches.images import ImageEncoding
+from nlptools.batches.features import Features
+from nlptools.batches.row_encodings import RowEncoding
 from nlptools.batches.source import BatchSource, Share
-from nlptools.batches.spelled_words import WordEncoding
-from nlptools.batches.text_rows import TextEncoding
-from nlptools.batches.weighted_tokens import NumberEncoding
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training
 from nlptools.formats.examples import TaskExample
@@ -29,8 +26,6 @@ from nlptools.training.engine import optimizers
 from nlptools.training.engine.optimizers import Optimizer
 from nlptools.training.engine.weights import Weights
 from nlptools.training.objective import Objective
-
-RowEncoding = Encoding | TextEncoding | NumberEncoding | ImageEncoding | WordEncoding
 
 
 class Reader(Protocol):

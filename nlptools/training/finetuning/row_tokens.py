@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import cast
 
 import torch
 
 from nlptools import bundle, messages
 from nlptools.errors import display
 from nlptools.models import registry
+from nlptools.models.contract import LanguageModel
+from nlptools.models.tasks.heads import EncoderWithHeads
 from nlptools.text.more_tokens import ROW_TOKENS, row_tokens, with_tokens
 
 
@@ -34,10 +36,10 @@ def added(base: bundle.Bundle) -> bundle.Bundle:
     return replace(base, model=model, tokenizer=tokenizer, config=config, bos=None)
 
 
-def _larger(base: bundle.Bundle, vocab_size: int) -> Any:
+def _larger(base: bundle.Bundle, vocab_size: int) -> LanguageModel:
     """The model with this size of the vocabulary; new rows are zero."""
-    config: Any = base.model.config
-    model: Any = registry.build(base.arch, replace(config, vocab_size=vocab_size))
+    config = base.model.config
+    model = registry.build(base.arch, replace(config, vocab_size=vocab_size))
     weights = base.weights()
     for name, wanted in model.state_dict().items():
         rows = weights[name]
@@ -45,10 +47,10 @@ def _larger(base: bundle.Bundle, vocab_size: int) -> Any:
             weights[name] = torch.zeros_like(wanted)
             weights[name][: config.vocab_size] = rows[: config.vocab_size]
     model.load_state_dict(weights)
-    return model.eval()
+    return cast(LanguageModel, model.eval())
 
 
 @torch.no_grad()
-def draw(model: Any, ids: range, std: float) -> None:
+def draw(model: EncoderWithHeads, ids: range, std: float) -> None:
     """Draw the embeddings of new tokens of a language model with heads, as those of the others were drawn."""
-    model.encoder.token_embedding.weight[ids.start : ids.stop].normal_(std=std)
+    cast(LanguageModel, model.encoder).token_embedding.weight[ids.start : ids.stop].normal_(std=std)

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from nlptools import bundle
 from nlptools.batches.features import Features
+from nlptools.batches.row_encodings import RowEncoding
 from nlptools.batches.source import BatchSource, Share
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training
@@ -37,7 +38,7 @@ from nlptools.text.vocab import Vocab
 from nlptools.training.engine import optimizers
 from nlptools.training.engine.optimizers import Optimizer
 from nlptools.training.engine.weights import Weights
-from nlptools.training.finetuning.reader import RowEncoding, TaskLoss
+from nlptools.training.finetuning.reader import TaskLoss
 from nlptools.vectors.files import formats
 from nlptools.vectors.table import Vectors
 

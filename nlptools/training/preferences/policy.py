@@ -93,7 +93,7 @@ class Policy:
     def model(self, dropout: float | None) -> LanguageModel:
         """A copy of the model, on the CPU in float32. `dropout`: None keeps the dropouts of the directory."""
         config = self.base.model.config
-        model: LanguageModel = registry.model_class(self.base.arch)(with_dropout(config, dropout))
+        model = registry.model_class(self.base.arch)(with_dropout(config, dropout))
         model.load_state_dict(self.base.weights())
         return model
 

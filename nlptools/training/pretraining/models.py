@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import cast
 
 from torch import Tensor
 
@@ -176,7 +177,7 @@ def _load(directory: Path, options: TrainBert, vocab_size: int) -> _Encoder:
     """The encoder in a directory. Raises InputError, UsageError, BundleError."""
     bundle.check_directory(directory)
     artifacts.verify(directory)
-    _, model = bundle.load_model(directory, artifacts.read_json(directory / "config.json"))
+    model = cast(BertWithHeads, bundle.load_model(directory, artifacts.read_json(directory / "config.json"))[1])
     if not isinstance(model.config, EncoderConfig):
         raise UsageError(f"--init {display(str(directory))} is no encoder with learned positions, such as a BERT")
     config = model.config

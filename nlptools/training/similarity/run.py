@@ -125,7 +125,9 @@ class _Similarity:
         return {**asdict(self.options), **asdict(self.files)}
 
     def spool(self, directory: Path, backend: Backend, held_out: bool) -> Spooled[SimilarityData]:
-        encoding = tasks.encoding(self.opened.bundle, self.steps.max_length or 0, backend.threads, training=True)
+        encoding = tasks.pretrained_encoding(
+            self.opened.bundle, self.steps.max_length or 0, backend.threads, training=True
+        )
         self.train = self._encoded(directory / "train", self.inputs, encoding, "train")
         valid = None
         if held_out and self.run.held_out:
@@ -204,7 +206,8 @@ class _Similarity:
         base = self.opened.bundle
         heads = ("pooler",) if "pooler" in base.heads else ()
         torch.manual_seed(self.seed)
-        model: BertWithHeads = registry.build(base.arch, base.model.config, heads=heads)
+        model = registry.build(base.arch, base.model.config, heads=heads)
+        assert isinstance(model, BertWithHeads)
         own = base.model.state_dict()
         model.load_state_dict({name: own[name] for name in model.state_dict()})
         if model.encoder.pooler is not None:
