@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -58,8 +58,13 @@ def command(
         leave_if_done(shares, lines.output)
         shares = replace(shares, skip_done=False)
     names = remaining_lines(inputs, shares, lines.output)
-    how: dict[str, Any] = {"layout": "jsonl" if kind == "jsonl" else None, "append": shares.skip_done}
-    with streams.LineWriter(lines.output, force=lines.force, line_buffered=lines.line_buffered, **how) as output:
+    with streams.LineWriter(
+        lines.output,
+        force=lines.force,
+        line_buffered=lines.line_buffered,
+        layout="jsonl" if kind == "jsonl" else None,
+        append=shares.skip_done,
+    ) as output:
         mapper = AttentionMapper(load(model, use=uses.ATTEND, compute=compute), attend)
         blocks = streams.batches(names, 1 if lines.line_buffered else 16, common.encoding_errors)
         _write(output, kind, (found for block in blocks for found in mapper.maps(block)), attend.view)

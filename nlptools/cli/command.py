@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -197,9 +197,11 @@ class Command(click.Command):
     def _write_names(self, options: list[click.Option], formatter: click.HelpFormatter) -> None:
         names = ", ".join(min(option.opts, key=len) for option in options)
         space = " " * formatter.current_indent
-        layout: dict[str, Any] = {"initial_indent": space, "subsequent_indent": space, "break_on_hyphens": False}
         text = f"{names}: 'nlptools help common' explains them."
-        formatter.write(textwrap.fill(text, formatter.width, **layout) + "\n")
+        filled = textwrap.fill(
+            text, formatter.width, initial_indent=space, subsequent_indent=space, break_on_hyphens=False
+        )
+        formatter.write(filled + "\n")
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """See click."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -51,8 +51,13 @@ def command(
         names, append = shard_of(inputs, shares), False
     else:
         names, append = remaining_lines(inputs, shares, lines.output), shares.skip_done
-    how: dict[str, Any] = {"layout": {"tsv": "table"}.get(fill.to, fill.to), "append": append}
-    with streams.LineWriter(lines.output, force=lines.force, line_buffered=lines.line_buffered, **how) as output:
+    with streams.LineWriter(
+        lines.output,
+        force=lines.force,
+        line_buffered=lines.line_buffered,
+        layout={"tsv": "table"}.get(fill.to, fill.to),
+        append=append,
+    ) as output:
         filler = MaskFiller(load(model, use=uses.FILL, compute=compute), fill)
         read = input_parts.lines_before(inputs, names) if fill.to == "tsv" else 0
         for block in streams.batches(names, 1 if lines.line_buffered else 256, common.encoding_errors):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -73,8 +73,13 @@ def command(
     files = replace(files, layout=_layout(whole, files.layout))
     refuse_tables(shares, whole, layouts=() if files.json_input else ("csv", "parquet"))
     names = remaining_lines(whole, shares, lines.output)
-    how: dict[str, Any] = {"append": shares.skip_done, "layout": "jsonl" if files.json else "text"}
-    with streams.LineWriter(lines.output, force=lines.force, line_buffered=lines.line_buffered, **how) as out:
+    with streams.LineWriter(
+        lines.output,
+        force=lines.force,
+        line_buffered=lines.line_buffered,
+        layout="jsonl" if files.json else "text",
+        append=shares.skip_done,
+    ) as out:
         from nlptools.inference import loading, uses
         from nlptools.inference.generation import folder_settings
 

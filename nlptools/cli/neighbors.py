@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -55,7 +55,7 @@ def command(
     if vectors == "-" and (not inputs or "-" in inputs):
         raise UsageError("VECTORS and the queries cannot both come from standard input")
     streams.check_inputs(inputs, [] if neighbors.corpus is None else [neighbors.corpus])
-    names, how = _remaining(inputs, neighbors.to, shares, lines.output)
+    names, layout, append = _remaining(inputs, neighbors.to, shares, lines.output)
     if neighbors.metric != "cosine":
         messages.note(_NUMBERS[neighbors.metric])
     read = input_parts.lines_before(inputs, names) if neighbors.to == "tsv" else 0
@@ -64,7 +64,9 @@ def command(
         table, embedder = _opened(vectors, neighbors, common.encoding_errors, stack)
         search = _search(table, neighbors)
         out = stack.enter_context(
-            streams.LineWriter(lines.output, force=lines.force, line_buffered=lines.line_buffered, **how)
+            streams.LineWriter(
+                lines.output, force=lines.force, line_buffered=lines.line_buffered, layout=layout, append=append
+            )
         )
         for part in streams.batches(names, 1 if lines.line_buffered else 1024, common.encoding_errors):
             answers = _answers(table, part, neighbors, embedder, search)
@@ -89,12 +91,14 @@ def command(
         messages.warn(f"{missing:,} of {answered:,} queries {why}")
 
 
-def _remaining(inputs: tuple[str, ...], to: str, shares: Shares, output: str) -> tuple[list[str], dict[str, Any]]:
-    """The queries that remain, and how the output is opened. Of --to tsv, a query has several rows, or none."""
+def _remaining(inputs: tuple[str, ...], to: str, shares: Shares, output: str) -> tuple[list[str], str, bool]:
+    """The queries that remain, the layout of the output, and whether it is continued. With --to tsv, a query has several rows
+    or none.
+    """
     if to == "tsv":
         leave_if_done(shares, output)
-        return shard_of(inputs, shares), {"layout": "table"}
-    return remaining_lines(inputs, shares, output), {"layout": to, "append": shares.skip_done}
+        return shard_of(inputs, shares), "table", False
+    return remaining_lines(inputs, shares, output), to, shares.skip_done
 
 
 def _opened(

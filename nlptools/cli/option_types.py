@@ -86,7 +86,7 @@ class Checked(click.ParamType[object]):
         self.check = check
         self.name = check.__name__
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> object:
         try:
             self.check(str(value))
         except UsageError as error:

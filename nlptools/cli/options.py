@@ -59,7 +59,7 @@ def command(
         parameters = {part: name for name, text in function.__annotations__.items() for part in text.split(" | ")}
 
         @functools.wraps(function)
-        def callback(**values: Any) -> None:
+        def callback(**values: object) -> None:
             _apply_common(values)
             chosen = click.get_current_context().meta.get("nlptools.groups", groups)
             settings = {parameters[group.__name__]: None for group in groups}
@@ -144,7 +144,7 @@ def invocation() -> dict[str, object]:
     return {"argv": ["nlptools", *sys.argv[1:]], "settings": dict(context.params), "sources": sources}
 
 
-def _built(group: type, values: dict[str, Any]) -> Any:
+def _built(group: type, values: dict[str, object]) -> Any:
     given = {field.name: values.pop(field.name) for field in dataclasses.fields(group)}
     return group(**{field.name: given[field.name] for field in dataclasses.fields(group) if field.init})
 

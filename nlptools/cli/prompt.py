@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from nlptools.cli.input_shares import record_range
 from nlptools.cli.options import command as make_command
@@ -48,8 +47,9 @@ def command(
     escaped = 0
     builder = PromptBuilder(prompt, Options(**vars(files)), common.encoding_errors)
     first, end = record_range(names, lambda: builder.count(names), shares, lines.output)
-    how: dict[str, Any] = {"layout": prompt.to, "append": shares.skip_done}
-    with streams.LineWriter(lines.output, force=lines.force, line_buffered=lines.line_buffered, **how) as out:
+    with streams.LineWriter(
+        lines.output, force=lines.force, line_buffered=lines.line_buffered, layout=prompt.to, append=shares.skip_done
+    ) as out:
         items = builder.items(names, first, end)
         while batch := list(islice(items, 1 if lines.line_buffered else 64)):
             if prompt.json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -69,14 +69,19 @@ def command(
     names = _remaining(inputs, score, shares, lines.output)
     if score.save is not None:
         mixture_directory.check_target(score.save, lines.force)
-    how: dict[str, Any] = {"layout": layout, "append": score.per == "line" and shares.skip_done}
-    with streams.LineWriter(lines.output, force=lines.force, line_buffered=lines.line_buffered, **how) as out:
-        where: Any = {"compute": compute, "errors": common.encoding_errors}
+    with streams.LineWriter(
+        lines.output,
+        force=lines.force,
+        line_buffered=lines.line_buffered,
+        layout=layout,
+        append=score.per == "line" and shares.skip_done,
+    ) as out:
+        errors = common.encoding_errors
         if score.choices:
-            chooser = load(model, *score.mixed, use=uses.CHOOSE, settings=score, **where)
+            chooser = load(model, *score.mixed, use=uses.CHOOSE, settings=score, compute=compute, errors=errors)
             _score_choices(chooser, names, score, lines, common, out)
             return
-        loaded = load(model, *score.mixed, settings=score, **where)
+        loaded = load(model, *score.mixed, settings=score, compute=compute, errors=errors)
         if score.tune is not None:
             from nlptools.inference.tuning import tune
 
@@ -181,14 +186,16 @@ def _compare(
     with streams.LineWriter(lines.output, force=lines.force, line_buffered=True) as out:
         head = score_tables.accuracy_header(score) if score.choices else score_tables.perplexity_header()
         for number, model in enumerate(models):
-            where: Any = {"settings": score, "compute": compute, "errors": common.encoding_errors}
+            errors = common.encoding_errors
             if score.choices:
-                scorer = choices.ChoiceScorer(load(model, use=uses.CHOOSE, **where), score)
+                scorer = choices.ChoiceScorer(
+                    load(model, use=uses.CHOOSE, settings=score, compute=compute, errors=errors), score
+                )
                 for items in scorer.objects(names, common.encoding_errors):
                     progress.done(len(items))
                 rows = list(score_tables.accuracy_rows(model, scorer))
             else:
-                result = _perplexity(load(model, **where), names, score, common)
+                result = _perplexity(load(model, settings=score, compute=compute, errors=errors), names, score, common)
                 rows = [score_tables.perplexity_row(model, result)]
             out.write_lines(rows if number else [head, *rows])
 

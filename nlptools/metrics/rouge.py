@@ -18,7 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ from nlptools.text import mecab, mteval, stemming
 from nlptools.text.east_asian import tokenizer_for
 from nlptools.text.words import split_words
 
+T = TypeVar("T")
 Sentences = list[list[int]]  # of one text, as ids of words
 References = Sequence[Sequence[str | None]]
 
@@ -225,7 +226,7 @@ def _compare(reference: _Texts, predicted: _Texts, names: list[str], num_ids: in
     return np.stack([precision, recall, f1], axis=-1)
 
 
-def _hits(count: Callable[[Any, Any], int], reference: list[Any], predicted: list[Any], start: int) -> list[int]:
+def _hits(count: Callable[[T, T], int], reference: Sequence[T], predicted: Sequence[T], start: int) -> list[int]:
     """`count` of each pair of texts. Raises DataError with the line of one that is too long."""
     hits: list[int] = []
     try:

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from nlptools import messages
 from nlptools.configs.combinations import check_combinations
@@ -153,17 +152,26 @@ def _build_sentencepiece(lines: Iterable[str], settings: BuildVocab, outputs: Se
 
 def _build_directory(lines: Iterable[str], settings: BuildVocab, directory: Path) -> list[str]:
     size = settings.size or DEFAULT_SIZE
-    shared: dict[str, Any] = {
-        "min_count": settings.min_count,
-        "lowercase": settings.lowercase,
-        "threads": settings.threads,
-    }
     if settings.kind == "wordpiece":
-        shared["strip_accents"] = settings.strip_accents
-        trained = learning.train_wordpiece(lines, size, special=settings.special or (), **shared)
+        trained = learning.train_wordpiece(
+            lines,
+            size,
+            special=settings.special or (),
+            min_count=settings.min_count,
+            lowercase=settings.lowercase,
+            threads=settings.threads,
+            strip_accents=settings.strip_accents,
+        )
     else:
         special = learning.BYTE_BPE_SPECIAL if settings.special is None else settings.special
-        trained = learning.train_byte_bpe(lines, size, special=special, **shared)
+        trained = learning.train_byte_bpe(
+            lines,
+            size,
+            special=special,
+            min_count=settings.min_count,
+            lowercase=settings.lowercase,
+            threads=settings.threads,
+        )
     tokenizer = HuggingFace(trained, str(directory))
     _report_size(len(tokenizer.vocab), settings)
     try:

@@ -30,10 +30,11 @@ BLOCK = 8192  # segments taken from an iterable at a time
 VERSIONS = {"nlptools": f"nlptools-{__version__}", "sacrebleu": "2.6.0"}  # the sacrebleu version with equal scores
 
 
-def metric_class(name: str) -> Any:
+def metric_class(name: str) -> type[CorpusMetric]:
     """The class of a metric: `bleu`, `chrf` or `ter`. Raises KeyError."""
     module, cls = TRANSLATION[name].split(":")
-    return getattr(import_module(f"nlptools.metrics.translation.{module}"), cls)
+    found: type[CorpusMetric] = getattr(import_module(f"nlptools.metrics.translation.{module}"), cls)
+    return found
 
 
 def requested(requests: Sequence[MetricRequest], data: MetricData, options: Evaluate) -> Evaluation:
@@ -66,7 +67,7 @@ def signature(
 # -- texts in memory ----------------------------------------------------------------------------------------------------
 
 
-def bleu(hypotheses: Texts, references: Sequence[Iterable[str | None]], **options: Any) -> BleuScore:
+def bleu(hypotheses: Texts, references: Sequence[Iterable[str | None]], **options: object) -> BleuScore:
     """BLEU of `hypotheses` against one or several `references`, each an iterable of as many segments.
 
     Args:
@@ -78,17 +79,17 @@ def bleu(hypotheses: Texts, references: Sequence[Iterable[str | None]], **option
         DataError: the numbers of segments differ, there are none, or a segment has no reference.
         UsageError: no references, a string where an iterable of segments is expected, or a wrong option.
     """
-    score = _score(Bleu(**options), hypotheses, references)
+    score = _score(metric_class("bleu")(**options), hypotheses, references)
     assert isinstance(score, BleuScore)
     return score
 
 
-def chrf(hypotheses: Texts, references: Sequence[Iterable[str | None]], **options: Any) -> CorpusScore:
+def chrf(hypotheses: Texts, references: Sequence[Iterable[str | None]], **options: object) -> CorpusScore:
     """chrF of `hypotheses`; for options see `nlptools.metrics.translation.chrf.Chrf`. Otherwise as `bleu`."""
     return _score(metric_class("chrf")(**options), hypotheses, references)
 
 
-def ter(hypotheses: Texts, references: Sequence[Iterable[str | None]], **options: Any) -> CorpusScore:
+def ter(hypotheses: Texts, references: Sequence[Iterable[str | None]], **options: object) -> CorpusScore:
     """Translation edit rate of `hypotheses`; for options see `nlptools.metrics.translation.ter.Ter`. Otherwise as `bleu`."""
     return _score(metric_class("ter")(**options), hypotheses, references)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import Field, dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -49,6 +49,8 @@ class CorpusMetric(ABC):
     References are given as one list per reference, each as long as the hypotheses; None where a segment has no such
     reference.
     """
+
+    __dataclass_fields__: ClassVar[dict[str, Field[object]]]  # subclasses are dataclasses
 
     segments_at_once: ClassVar[int] = 1024  # their n-grams fit into the cache
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from nlptools.metrics.translation.corpus import metric_class
+from nlptools.metrics.translation.metric import CorpusMetric
 
 
 def choose(candidates: Sequence[str], metric: str) -> int:
@@ -34,6 +34,6 @@ def choose(candidates: Sequence[str], metric: str) -> int:
 
 
 @cache
-def _scorer(metric: str) -> Any:
+def _scorer(metric: str) -> CorpusMetric:
     options = {"effective_order": True} if metric == "bleu" else {}
     return metric_class(metric)(**options)

@@ -12,7 +12,6 @@ import dataclasses
 import json
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -100,7 +99,7 @@ def _restored(description: JsonObject, columns: Sequence[str], path: str) -> Cor
         raise DataError(f"statistics of no metric that is known here: {error}", path=path, line=1) from None
 
 
-def _check_options(cls: type[Any], options: JsonObject, width: int) -> None:
+def _check_options(cls: type[CorpusMetric], options: JsonObject, width: int) -> None:
     """Raises ValueError for unknown options and for values of the wrong type."""
     defaults = {f.name: f.default for f in dataclasses.fields(cls) if f.init}
     if options.keys() != defaults.keys():
