@@ -9,7 +9,6 @@ Shapes: B batch, P patches, F numbers of a patch, D hidden.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 from nlptools.files.images import PatchGrid
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import Linear
+from nlptools.layers.module_lists import Modules
 from nlptools.layers.transformer import Block
 from nlptools.layers.windows import Windows
 
@@ -50,8 +50,8 @@ class PatchEncoder(nn.Module):
         self.patches = Linear(grid.numbers, D)
         self.class_token = nn.Parameter(torch.zeros(D)) if class_token else None
         self.positions = None if sizes.window else nn.Embedding(grid.count + class_token, D)
-        self.blocks: Any = nn.ModuleList(_block(sizes) for _ in range(sizes.layers))
-        self.windows: Any = nn.ModuleList(
+        self.blocks = Modules(_block(sizes) for _ in range(sizes.layers))
+        self.windows = Modules(
             Windows(grid.sides, sizes.window, sizes.heads, shifted=bool(layer % 2))
             for layer in range(sizes.layers if sizes.window else 0)
         )

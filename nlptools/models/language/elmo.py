@@ -230,7 +230,7 @@ class _Direction(nn.Module):
 
     def initialize(self) -> None:
         for layer in self.layers:
-            layer.reset_parameters()  # type: ignore[operator]
+            layer.reset_parameters()
 
     def forward(self, x_TBP: Tensor) -> list[Tensor]:
         """The outputs of the layers, (T, B, P) each, from a new state on."""

@@ -250,7 +250,7 @@ class GPT(LanguageModelDefaults, nn.Module):
         """See `contract.Attends`."""
         x, turns, masks = self._whole(ids)
         for block, mask, turn in zip(self.blocks, masks, turns, strict=True):
-            x = yield from block.observed(x, weighted_by(mask, turn))  # type: ignore[operator]
+            x = yield from block.observed(x, weighted_by(mask, turn))
 
     def position_vectors(self, length: int) -> Tensor | None:
         """See `contract.Positioned`."""

@@ -110,7 +110,7 @@ class MixtureHead(OutputHeadDefaults, nn.Module):
         out: Tensor | None = None
         for head, own, weight in zip(self.heads, self.split(hidden), self.weights, strict=True):
             if weight > 0:
-                part = head.logits(own) + math.log(weight)  # type: ignore[operator]
+                part = head.logits(own) + math.log(weight)
                 out = part if out is None else torch.logaddexp(out, part)
         assert out is not None
         return out
@@ -192,7 +192,7 @@ class Mixture(LanguageModelDefaults, nn.Module):
         before = (None,) * len(self.parts) if state is None else state.parts
         hidden, after = [], []
         for k, (part, its_state) in enumerate(zip(self.parts, before, strict=True)):
-            own, its_state = part(self.output.heads[k].ids[ids], its_state, mask)  # type: ignore[index]
+            own, its_state = part(self.output.heads[k].ids[ids], its_state, mask)
             self.output.dtypes[k] = own.dtype
             hidden.append(own.float())
             after.append(its_state)

@@ -152,7 +152,11 @@ class Transformer(nn.Module):
     def attention_sizes(self) -> Mapping[str, tuple[int, int]]:
         """See `contract.AttendsToSource`."""
         decoder = len(self.decoder), self.config.decoder_heads
-        return {"cross": decoder, "encoder": (len(self.encoder), self.config.encoder_heads), "decoder": decoder}
+        return {
+            "cross": decoder,
+            "encoder": (self.config.encoder_layers, self.config.encoder_heads),
+            "decoder": decoder,
+        }
 
     def attention_weights(self, part: str, source: Tensor, target: Tensor) -> Iterator[Tensor]:
         """See `contract.AttendsToSource`."""

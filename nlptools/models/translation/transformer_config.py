@@ -11,13 +11,42 @@ from nlptools.errors import BundleError, UsageError
 from nlptools.layers.linear import check_activation
 from nlptools.layers.norms import NORMS
 from nlptools.layers.transformer import FEED_FORWARDS
-from nlptools.models.translation.vocabularies import Vocabularies, VocabularySizes, common_sizes
+from nlptools.models.translation.vocabularies import CommonSizes, Vocabularies, VocabularySizes, common_sizes
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
 POSITIONS = ("sinusoidal", "fairseq", "learned", "relative")
+
+
+class TransformerSizes(CommonSizes):
+    """The fields of `TransformerConfig` that options determine."""
+
+    encoder_heads: int
+    decoder_heads: int
+    encoder_intermediate_size: int
+    decoder_intermediate_size: int
+    norm: str
+    attention_dropout: float
+    activation_dropout: float
+
+
+def transformer_sizes(options: Seq2SeqTransformerOptions) -> TransformerSizes:
+    """The sizes that a command's options ask for. Raises UsageError for sizes that do not fit together."""
+    if options.hidden % options.heads or options.hidden % 2:
+        raise UsageError(f"--hidden {options.hidden} is not an even multiple of --heads {options.heads}")
+    inner = options.intermediate or 4 * options.hidden
+    return {
+        **common_sizes(options),
+        "encoder_heads": options.heads,
+        "decoder_heads": options.heads,
+        "encoder_intermediate_size": inner,
+        "decoder_intermediate_size": inner,
+        "norm": options.norm,
+        "attention_dropout": options.attention_dropout,
+        "activation_dropout": options.activation_dropout,
+    }
 
 
 @dataclass(frozen=True)
@@ -81,19 +110,7 @@ class TransformerConfig(Vocabularies):
     @classmethod
     def from_options(cls, options: Seq2SeqTransformerOptions, **tokens: Unpack[VocabularySizes]) -> TransformerConfig:
         """The sizes that a command's options ask for. Raises UsageError for sizes that do not fit together."""
-        if options.hidden % options.heads or options.hidden % 2:
-            raise UsageError(f"--hidden {options.hidden} is not an even multiple of --heads {options.heads}")
-        inner = options.intermediate or 4 * options.hidden
-        return cls(
-            **{**common_sizes(options), **tokens},
-            encoder_heads=options.heads,
-            decoder_heads=options.heads,
-            encoder_intermediate_size=inner,
-            decoder_intermediate_size=inner,
-            norm=options.norm,
-            attention_dropout=options.attention_dropout,
-            activation_dropout=options.activation_dropout,
-        )
+        return cls(**tokens, **transformer_sizes(options))
 
     @property
     def start_token(self) -> int:

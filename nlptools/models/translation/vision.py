@@ -8,7 +8,7 @@ Shapes: B batch, S ids of a picture and its end, P patches, F numbers of a patch
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -19,7 +19,11 @@ from nlptools.errors import BundleError
 from nlptools.files.images import COLOR, PatchGrid
 from nlptools.models.encoders.patches import PatchEncoder, PatchSizes
 from nlptools.models.translation.transformer import Transformer, TransformerState
-from nlptools.models.translation.transformer_config import TransformerConfig
+from nlptools.models.translation.transformer_config import TransformerConfig, transformer_sizes
+from nlptools.models.translation.vocabularies import VocabularySizes
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @dataclass(frozen=True)
@@ -37,12 +41,13 @@ class CaptionerConfig(TransformerConfig):
             raise BundleError(f"{self.height} x {self.width} pixels are not a multiple of patches of {self.patch_size}")
 
     @classmethod
-    def from_options(cls, options: Seq2SeqTransformerOptions, **tokens: Any) -> TransformerConfig:
+    def from_options(cls, options: Seq2SeqTransformerOptions, **tokens: Unpack[VocabularySizes]) -> TransformerConfig:
         """See `TransformerConfig`."""
         images = options.images
         assert images is not None
-        shape = {"height": images.height, "width": images.width, "patch_size": images.patch}
-        return super().from_options(options, **tokens, **shape, share_embeddings=False)
+        sizes = transformer_sizes(options)
+        sizes["share_embeddings"] = False
+        return cls(**tokens, **sizes, height=images.height, width=images.width, patch_size=images.patch)
 
     @property
     def grid(self) -> PatchGrid:
@@ -73,7 +78,7 @@ class Captioner(Transformer):
 
     def __init__(self, config: CaptionerConfig) -> None:
         super().__init__(config)
-        del self.source_embedding
+        del self.source_embedding, self.encoder
         sizes = PatchSizes(
             config.grid,
             config.hidden_size,
@@ -84,19 +89,19 @@ class Captioner(Transformer):
             config.attention_dropout,
             config.activation_dropout,
         )
-        self.encoder = PatchEncoder(sizes, class_token=False)
+        self.image_encoder = PatchEncoder(sizes, class_token=False)
         self.encoder_norm = None  # it has its own
 
     def encode(self, ids: Tensor, mask: Tensor | None = None, capacity: int | None = None) -> TransformerState:
         """See `contract.EncoderDecoder`. No picture is padded; rows of a batch without pictures are black."""
-        return self.memory(self.encoder(self._pixels(ids)), None, capacity)
+        return self.memory(self.image_encoder(self._pixels(ids)), None, capacity)
 
     def _pixels(self, ids: Tensor) -> Tensor:
         """(B, S) -> (B, P, F), from -1 to 1."""
         grid, (pad, eos) = self.config.grid, (self.config.pad, self.config.eos)
         values = ids - (ids > pad).long() - (ids > eos).long()
         out = torch.zeros(
-            len(ids), grid.count * grid.numbers, dtype=self.encoder.patches.weight.dtype, device=ids.device
+            len(ids), grid.count * grid.numbers, dtype=self.image_encoder.patches.weight.dtype, device=ids.device
         )
         length = min(ids.shape[1] - 1, out.shape[1])  # without the end
         out[:, :length] = values[:, :length] / 127.5 - 1
