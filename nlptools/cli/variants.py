@@ -8,11 +8,17 @@ import json
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import ClassVar, Protocol
 
 from nlptools.errors import BundleError, UsageError
 
 _OURS = "nlptools-"  # before the names of architectures in the config.json of layouts of our own
+
+
+class _Grouped(Protocol):
+    """The class of the settings of a value, with more groups of options."""
+
+    groups: ClassVar[tuple[type, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +40,7 @@ class Variants:
 
     def groups(self, value: str) -> tuple[type, ...]:
         """The settings classes of a value."""
-        first: Any = pkgutil.resolve_name(self.classes()[value])
+        first: type[_Grouped] = pkgutil.resolve_name(self.classes()[value])
         return (first, *first.groups)
 
     def summaries(self) -> list[tuple[str, str]]:

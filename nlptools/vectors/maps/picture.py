@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
+    from mpl_toolkits.mplot3d import Axes3D
 
 # Okabe and Ito without black and yellow, and two of Tol: distinct for people with color blindness.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#999933")
@@ -42,7 +43,7 @@ def _draw(drawn: MapPoints, suffix: str, width: float, height: float) -> bytes:
     figure = new_figure(width, height)
     colors, palette = colors_of(drawn)
     top = _heading(figure, drawn, palette)
-    axis: Any = (_space if drawn.coordinates.shape[1] == 3 else _plane)(figure, drawn, top)
+    axis: Axes3D = (_space if drawn.coordinates.shape[1] == 3 else _plane)(figure, drawn, top)
     size = float(np.clip(3000 / len(drawn.words), 4, 18))
     flat: dict[str, bool] = {} if drawn.coordinates.shape[1] == 2 else {"depthshade": False}  # shading hides points
     axis.scatter(*drawn.coordinates.T, s=size, c=colors, alpha=0.85, linewidths=0, zorder=2, **flat)
@@ -111,9 +112,9 @@ def _plane(figure: Figure, drawn: MapPoints, top: float) -> Axes:
     return axis
 
 
-def _space(figure: Figure, drawn: MapPoints, top: float) -> Any:
+def _space(figure: Figure, drawn: MapPoints, top: float) -> Axes3D:
     """Axes for three dimensions, seen slightly from above."""
-    axis: Any = figure.add_axes((0.0, 0.02, 1.0, top - 0.02), projection="3d")
+    axis: Axes3D = figure.add_axes((0.0, 0.02, 1.0, top - 0.02), projection="3d")
     axis.view_init(elev=18, azim=-62)
     axis.set_box_aspect((1.25, 1.25, 1), zoom=1.2)
     for setter, values in zip((axis.set_xlim, axis.set_ylim, axis.set_zlim), drawn.coordinates.T, strict=True):
@@ -135,7 +136,7 @@ def _limits(values: Array, margin: float) -> tuple[float, float]:
     return (low + high) / 2, (high - low) * (1 + 2 * margin) or 1.0
 
 
-def _pixels(axis: Any, spots: Array) -> Array:
+def _pixels(axis: Axes3D, spots: Array) -> Array:
     """Places of points in pixels of the figure, (N, 2)."""
     if spots.shape[1] == 3:
         from mpl_toolkits.mplot3d.proj3d import proj_transform
