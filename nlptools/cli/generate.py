@@ -97,12 +97,8 @@ def command(
             return
         translator = found.put_to(uses.TRANSLATE, found.asked(compute))
         folder_settings.note(translator.bundle, generate)
-        _refuse(generate)
+        _prepare(translator, generate)
         translate.check_stream(files.stream)
-        if generate.quantize is not None:
-            from nlptools.inference.quantization import quantize
-
-            quantize(translator)
         _translate_all(translator, blocks, generate, translate, files, lines, compute.seed, out)
 
 
@@ -198,14 +194,18 @@ def _texts(names: list[str], files: PromptFiles, errors: str) -> Iterator[LineBl
     return text_lines.blocks(names, errors) if table and not files.json_input else streams.all_blocks(names, errors)
 
 
-def _refuse(generate: Generate) -> None:
-    """Raise UsageError for options that an encoder-decoder does not have."""
+def _prepare(translator: Translator, generate: Generate) -> None:
+    """Round the weights of an encoder-decoder if it is asked for. Raises UsageError for options that it does not have."""
     from nlptools.errors import UsageError
 
     if generate.constrains_text:
         raise UsageError("--match, --force-words and --ban-words need a language model")
     if generate.contrastive is not None:
         raise UsageError("--contrastive needs a language model")
+    if generate.quantize is not None:
+        from nlptools.inference.quantization import quantize
+
+        quantize(translator)
 
 
 def _items(block: LineBlock, json_input: bool, key: str, check: Callable[[str], None] | None) -> Iterator[JsonObject]:
