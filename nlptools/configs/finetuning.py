@@ -132,13 +132,14 @@ class FinetuneTraining(Training):
     )
     weight_decay: float = redefined(Training, "weight_decay", 0.01)
     log_every: str = redefined(Training, "log_every", "50")
-    # not options here: BERT's values, and those of recipes for language models
+    # not options here: BERT's values, those of recipes for language models, and what --lora saves more memory than
     min_lr: ClassVar[float] = 0.0  # type: ignore[misc]
     beta2: ClassVar[float] = 0.999  # type: ignore[misc]
     average: ClassVar[int] = 1  # type: ignore[misc]
     decay_after: ClassVar[int] = 1  # type: ignore[misc]
     asgd_patience: ClassVar[int] = 5  # type: ignore[misc]
     compile: ClassVar[bool] = False  # type: ignore[misc]
+    shard_model: ClassVar[bool] = False  # type: ignore[misc]
 
 
 @dataclass(frozen=True)

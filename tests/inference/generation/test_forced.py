@@ -28,6 +28,7 @@ class Reader:
     """Says each token with log-probability -(its number + 1) * its place, and looks where it is told."""
 
     start_token = PAD
+    config = SimpleNamespace(ids_per_position=1)
 
     def __init__(self, looks: list[int]) -> None:
         self.looks = looks  # the source place that each target place attends to most
@@ -72,7 +73,7 @@ def test_alignments_by_hand() -> None:
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=20), st.integers(1, 60))
 def test_groups_hold_every_pair_once_and_no_more_than_they_may(lengths: list[tuple[int, int]], most: int) -> None:
     pairs = [([1] * source, [1] * target) for source, target in lengths]
-    groups = list(forced._groups(pairs, most))
+    groups = list(forced._groups(pairs, most, 1))
     assert sorted(i for group in groups for i in group) == list(range(len(pairs)))
     longest = [[max(lengths[i]) + 1 for i in group] for group in groups]
     for sizes, following in zip(longest, [*longest, []][1:], strict=True):
