@@ -116,8 +116,9 @@ def _windows(
 
     if not quantized:
         return prepared(embedder, blocks, size)
-    from nlptools.inference.quantization import compared
+    from nlptools.inference.quantization import check, compared
 
+    check(embedder)  # before anything is read
     return compared(embedder, prepared(embedder, blocks, size))
 
 

@@ -30,8 +30,8 @@ class Quantizable(Protocol):
         """The parts that `quantize` rounds, of each of its models; empty: it has no layers to round."""
 
 
-def quantize(loaded: Quantizable) -> None:
-    """Round the weights of a loaded model to 8 bits, see `layers.quantized`.
+def check(loaded: Quantizable) -> None:
+    """Whether `quantize` can round the weights of a loaded model.
 
     Raises:
         UsageError: it has no layers to round: n-grams, a mixture, word vectors, recurrent layers alone.
@@ -46,7 +46,12 @@ def quantize(loaded: Quantizable) -> None:
             raise Unavailable(f"--quantize int8 needs a CPU, not {device}", hint="use --device cpu")
     if not int8.available():
         raise Unavailable("PyTorch has no products in 8 bits for this processor", hint="leave --quantize out")
-    for each in roundings:
+
+
+def quantize(loaded: Quantizable) -> None:
+    """Round the weights of a loaded model to 8 bits, see `layers.quantized`. Raises as `check`."""
+    check(loaded)
+    for each in loaded.roundings:
         quantized.quantize(each)
 
 
