@@ -26,7 +26,7 @@ import torch.distributed as dist  # noqa: E402
 from safetensors.torch import load, save  # noqa: E402
 
 from nlptools import environment, messages  # noqa: E402
-from nlptools.compute import cluster, processor  # noqa: E402
+from nlptools.compute import cluster, contention, processor  # noqa: E402
 from nlptools.compute.precision import fastest  # noqa: E402
 from nlptools.compute.processor import has_bf16, has_slow_mkl  # noqa: E402
 from nlptools.configs import Compute  # noqa: E402
@@ -73,6 +73,8 @@ class Backend:
         threads = compute.threads or environment.available_threads()
         torch.set_num_threads(threads)
         memory.give_threads_arenas(threads)
+        if device.type == "cpu" and not compute.threads and "OMP_NUM_THREADS" not in os.environ:
+            contention.begin(threads, environment.available_cores())
         precision, precision_by = _precision(compute.precision, device)
         if compute.deterministic:
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -123,6 +125,7 @@ class Backend:
 
     def put(self, array: np.ndarray) -> torch.Tensor:
         """A tensor on the device; pinned and asynchronous on a GPU."""
+        contention.look()
         tensor = torch.from_numpy(array)
         if self.device.type == "cuda":
             return tensor.pin_memory().to(self.device, non_blocking=True)
@@ -134,6 +137,7 @@ class Backend:
         """Choose the kernels that training computes with. Raises Unavailable for fp16, which needs scaled losses."""
         if self.precision == "fp16":
             raise Unavailable("training in fp16 is not supported", hint="use --precision bf16 or fp32")
+        contention.end()  # some sums over a batch are split between threads
         _choose_float32_products()
 
     def for_inference(self, module: Model) -> Model:

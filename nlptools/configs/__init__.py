@@ -195,7 +195,8 @@ class Threads:
 
     threads: int = option(
         0,
-        "CPU threads; 0: OMP_NUM_THREADS if set, else all cores available to this process.",
+        "CPU threads; 0: OMP_NUM_THREADS if set, else all cores available to this process, in inference fewer while other"
+        " processes use these.",
         low=0,
         metavar="N",
         free=True,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from torch import Tensor
 
+from nlptools.compute import contention
 from nlptools.compute.backend import Backend
 from nlptools.configs.generation import Generate
 from nlptools.models.contract import Decoder, EncoderDecoder, LanguageModel, LanguageState, State
@@ -144,6 +145,7 @@ def read_hidden(
 
 def next_logits(model: Decoder, hidden: Tensor) -> Tensor:
     """(B, T, D) -> (B, V), in the model's type: the logits of the token after the last position."""
+    contention.look()
     logits: Tensor = model.output.logits(hidden[:, -1])
     return logits
 

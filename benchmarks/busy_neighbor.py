@@ -1,0 +1,102 @@
+"""Speed while other processes use the cores: decoding, embedding and training beside a busy neighbor.
+
+    python benchmarks/busy_neighbor.py [--parts decoding,embedding,training] [--alone]
+
+A neighbor is a Python process that counts, with the priority of the job. Each job is a whole command: with no neighbor, with
+one, and with one per core, by nlptools as it comes, and with a number of threads that is fixed by --threads. The other side of
+decoding is `transformers`, of embedding `sentence-transformers`, where that is installed; --alone leaves them out, since
+beside neighbors they take minutes. The model is GPT-2 with --layers layers, 512 wide, random weights, in fp32; sentences are
+embedded by all-MiniLM-L6-v2; the model that is trained has 2 layers, 128 wide. Training keeps its threads, because some of its
+sums are split between them, and a seed gives the same weights again.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import samples
+from side_by_side import CORES, Command, bench, ours
+
+PARTS = ("decoding", "embedding", "training")
+NEIGHBOR = "i = 0\nwhile True: i += 1"
+NUMBERS = {"quiet": 0, "one neighbor": 1, "a neighbor per core": CORES}
+FREE = ["env", "-u", "OMP_NUM_THREADS"]  # as a user calls it
+DECODING = """
+import sys, torch
+from transformers import AutoTokenizer, GPT2LMHeadModel
+model, tokenizer = GPT2LMHeadModel.from_pretrained(sys.argv[1]).eval(), AutoTokenizer.from_pretrained(sys.argv[1])
+tokenizer.pad_token, tokenizer.padding_side = tokenizer.eos_token, "left"
+given = tokenizer(sys.stdin.read().splitlines(), return_tensors="pt", padding=True)
+tokens = int(sys.argv[2])
+model.generate(**given, do_sample=False, max_new_tokens=tokens, min_new_tokens=tokens, pad_token_id=0)
+"""
+EMBEDDING = """
+import sys
+from sentence_transformers import SentenceTransformer
+SentenceTransformer(sys.argv[1], device="cpu").encode(sys.stdin.read().splitlines())
+"""
+
+
+def main() -> None:
+    with bench(__doc__, parts=PARTS, layers=6, hidden=512, tokens=200, alone=False, lines=1000, steps=150) as run:
+        options, text = run.options, run.folder / "text.txt"
+        lines = samples.help_topics()
+        text.write_text("".join(f"{line}\n" for line in lines[: options.lines]))
+        prompts = run.folder / "prompts.txt"
+        prompts.write_text("".join(f"{line}\n" for line in [line for line in lines if len(line) > 40][:4]))
+        fixed = ["--threads", CORES]
+        if "decoding" in options.parts:
+            folder = samples.gpt2(run.folder / "lm", options.layers, options.hidden, pieces=4000)
+            words = ours(
+                "generate", folder, "--temperature", 0, "--max-new-tokens", options.tokens, "--precision", "fp32", "-q"
+            )
+            peer = [sys.executable, "-c", DECODING, str(folder), str(options.tokens)]
+            commands = {"nlptools": words, "nlptools, fixed threads": [*words, *fixed]}
+            if not options.alone:
+                commands["transformers"] = peer
+            run.compare("decoding of 4 prompts", "s", neighbors(commands, prompts), less=True)
+        if "embedding" in options.parts:
+            words = ours(
+                "embed", samples.minilm(), "-o", "/dev/null", "--to", "npy", "--force", "--precision", "fp32", "-q"
+            )
+            peer = [sys.executable, "-c", EMBEDDING, samples.minilm()]
+            commands = {"nlptools": words, "nlptools, fixed threads": [*words, *fixed]}
+            if importlib.util.find_spec("sentence_transformers") and not options.alone:
+                commands["sentence-transformers"] = peer
+            run.compare(f"vectors of {options.lines:,} lines", "s", neighbors(commands, text), less=True)
+        if "training" in options.parts:
+            words = ours("train-lm", "-t", "bytes", "--layers", 2, "--hidden", 128, "--heads", 4, "--context", 128, "--steps",
+                         options.steps, "--precision", "fp32", "-o", run.folder / "new", "--force", "-q")  # fmt: skip
+            commands = {"nlptools": words, "nlptools, fixed threads": [*words, *fixed]}
+            run.compare(f"training of {options.steps} steps", "s", neighbors(commands, text), less=True)
+
+
+def neighbors(commands: Mapping[str, list[object]], stdin: Path) -> dict[str, Command]:
+    """Each command alone, beside one neighbor, and beside one per core."""
+    return {
+        f"{name}, {noise}": Command([sys.executable, __file__, "beside", number, *FREE, *words], stdin=stdin)
+        for noise, number in NUMBERS.items()
+        for name, words in commands.items()
+    }
+
+
+def beside(number: int, words: list[str]) -> int:
+    """Run a command beside so many neighbors."""
+    import subprocess
+
+    others = [subprocess.Popen([sys.executable, "-c", NEIGHBOR]) for _ in range(number)]
+    try:
+        return subprocess.run(words).returncode
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["beside"]:
+        sys.exit(beside(int(sys.argv[2]), sys.argv[3:]))
+    main()
