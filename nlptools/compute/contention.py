@@ -42,7 +42,7 @@ def reading() -> Counters:
     for task in Path("/proc/self/task").iterdir():
         try:
             waited += int((task / "schedstat").read_text().split()[1])
-        except FileNotFoundError:  # the thread has ended
+        except (FileNotFoundError, ProcessLookupError):  # the thread has ended
             continue
     cores, busy, tick = os.sched_getaffinity(0), 0, os.sysconf("SC_CLK_TCK")
     for line in Path("/proc/stat").read_text().split("\n"):
@@ -57,7 +57,7 @@ class Watch:
     """Chooses the number of threads, at most `threads`, of `cores` for this process."""
 
     def __init__(self, threads: int, cores: int, read: Callable[[], Counters] = reading) -> None:
-        self._most, self._cores, self._read = threads, cores, read
+        self.most, self._cores, self._read = threads, cores, read
         self.threads = threads
         self._calm = 0
         self._last = read()
@@ -68,7 +68,7 @@ class Watch:
         elapsed = max(now.now - last.now, 1e-9)
         others = max(0.0, (now.busy - last.busy) - (now.own - last.own)) / elapsed
         waits = (now.waited - last.waited) / elapsed > _WAITS
-        free = max(1, min(self._most, int(self._cores - others + _SPARE)))
+        free = max(1, min(self.most, int(self._cores - others + _SPARE)))
         self._last = now
         self._calm = self._calm + 1 if free > self.threads and not waits else 0
         if waits and free < self.threads:
@@ -94,10 +94,10 @@ def begin(threads: int, cores: int) -> None:
 
 
 def end() -> None:
-    """Leave the number of threads as it is from now on."""
+    """All threads from now on, whatever other processes do."""
     global _watch
     if _watch is not None:
-        torch.set_num_threads(_watch.threads)
+        torch.set_num_threads(_watch.most)
     _watch = None
 
 

@@ -93,3 +93,15 @@ def test_where_there_are_no_counters_nothing_is_adapted(monkeypatch: pytest.Monk
     contention.begin(2, 2)
     contention.look()
     contention.end()
+
+
+def test_all_threads_come_back_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine, chosen = Machine(), list[int]()
+    monkeypatch.setattr(contention, "Watch", lambda threads, cores: Watch(threads, cores, machine.read))
+    monkeypatch.setattr(torch, "set_num_threads", chosen.append)
+    monkeypatch.setattr(contention, "_next", 0.0)
+    contention.begin(2, 2)
+    machine.second(1, 1, 1)
+    contention.look()
+    contention.end()
+    assert chosen == [1, 2]
