@@ -19,11 +19,11 @@ from nlptools.layers.output import OutputHead, Projection
 
 
 class Rounding(NamedTuple):
-    """What is rounded in a model.
+    """A model and its part with the matrices to round.
 
     Attributes:
         model: computes in float32 afterwards.
-        part: the part of it whose linear layers are rounded. The heads of tasks are small, and stay as they are.
+        part: the linear layers of this part are rounded. The heads of tasks are small and keep their weights.
         head: its output head, if it predicts tokens.
         streams: whether it carries a state.
     """
