@@ -40,7 +40,7 @@ LEVELS = (
     ("tasks",),
     ("inference",),
     ("training", "serving", "converters"),
-    ("cli",),
+    ("cli", "ray"),
     ("__main__",),
 )
 TORCH_ROOMS = {"compute", "layers", "models", "bundle", "tasks", "inference", "training", "converters"}
@@ -72,6 +72,7 @@ MODULES = {
     "PIL": ("files/images.py",),
     "jinja2": ("text/template_worker.py",),
     "hnswlib": ("vectors/graph_index.py",),
+    "ray": ("ray.py",),
     "umap": ("vectors/maps/reduction.py",),
     "gguf": ("converters/gguf_export.py", "inference/gguf_bundle.py"),
     **dict.fromkeys(("onnx", "onnxscript", "onnxruntime"), ("converters/onnx_export.py",)),

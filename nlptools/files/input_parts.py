@@ -229,14 +229,15 @@ def _pieces(stream: IO[bytes], size: int | None = None) -> Iterator[bytes]:
         size = None if size is None else size - len(data)
 
 
-def _reader(name: str) -> io.BufferedReader:
+def reader(name: str) -> io.BufferedReader:
+    """The bytes of an input or a part. Raises InputError."""
     return name.reader(opened(name.name)) if isinstance(name, InputPart) else opened(name)
 
 
 def _lines(name: str) -> int:
     """Number of lines of an input or a part; the last one may lack its newline. A byte order mark alone is no line."""
     count, last, head = 0, b"\n", b""
-    with _reader(name) as stream:
+    with reader(name) as stream:
         for data in _pieces(stream):
             count += data.count(b"\n")
             last = data[-1:]

@@ -11,15 +11,17 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
+from pathlib import Path
 from typing import Any
 from xml.parsers import expat
 
 from nlptools import configs, messages
 from nlptools.configs import units
 from nlptools.errors import DataError, Unavailable, UsageError, display
-from nlptools.files import line_records, progress, streams
+from nlptools.files import atomic, line_records, progress, streams
 from nlptools.files.layout_names import TABLES, named_layout
 from nlptools.files.streams import LineBlock
 from nlptools.formats import values
@@ -161,12 +163,12 @@ def texts(
                     yield block
                 block = LineBlock(path, number, [])
             several = len(names) > 1
-            block.lines.append("\t".join(map(line_records.escape, fields)) if several else _one_line(fields[0]))
+            block.lines.append("\t".join(map(line_records.escape, fields)) if several else one_line(fields[0]))
         if block.lines:
             yield block
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """A text with spaces for line ends."""
     return re.sub("\r\n?|\n", " ", text)
 
@@ -247,24 +249,69 @@ def with_names(objects: Iterator[tuple[int, JsonObject]]) -> Iterator[tuple[int,
         yield number, [value.get(name) for name in names]
 
 
-def _parquet(path: str) -> Iterator[tuple[int, JsonObject]]:
+def _parquet(path: str, groups: Sequence[int] | None = None) -> Iterator[tuple[int, JsonObject]]:
+    """The rows of these row groups, numbered from 1; None: of all."""
+    number = 0
+    with _open_parquet(path, lambda: number + 1) as file:
+        size, total = progress.size_of(path) or 0, max(1, file.metadata.num_rows)
+        for batch in file.iter_batches(1024, row_groups=groups):
+            progress.read(path, round(size * len(batch) / total), len(batch))
+            for value in _shortest(batch).to_pylist():
+                number += 1
+                yield number, value
+
+
+@contextmanager
+def _open_parquet(path: str, place: Callable[[], int]) -> Iterator[Any]:
+    """Context with a `ParquetFile`. Raises DataError, with the row `place()`, also for an error while it is read."""
     try:
         from pyarrow import ArrowException, parquet
     except ImportError:
         raise Unavailable(f"{display(path)}: reading Parquet needs the pyarrow package", extra="parquet") from None
-    number = 0
     with streams.open_bytes(path) as stream:
         try:
             file = parquet.ParquetFile(stream if stream.seekable() else io.BytesIO(stream.read()))
             header_names(file.schema_arrow.names, path)
-            size, total = progress.size_of(path) or 0, max(1, file.metadata.num_rows)
-            for batch in file.iter_batches(1024):
-                progress.read(path, round(size * len(batch) / total), len(batch))
-                for value in _shortest(batch).to_pylist():
-                    number += 1
-                    yield number, value
+            yield file
         except (ArrowException, OSError) as error:
-            raise DataError(f"cannot be read as Parquet: {error}", path=path, line=number + 1) from None
+            raise DataError(f"cannot be read as Parquet: {error}", path=path, line=place()) from None
+
+
+def row_groups(path: str) -> list[int]:
+    """The number of rows in each row group of a file of Parquet. Raises DataError, Unavailable."""
+    with _open_parquet(path, lambda: 1) as file:
+        return [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+
+
+def row_group(path: str, group: int) -> Iterator[JsonObject]:
+    """The rows of a row group of a file of Parquet. Raises DataError, Unavailable."""
+    return (row for _, row in _parquet(path, [group]))
+
+
+def write_parquet(path: Path, rows: Sequence[Mapping[str, Any]], types: Mapping[str, str]) -> None:
+    """Write rows to a file of Parquet, whole or not at all; missing keys are null.
+
+    `types`: of the columns with these names, by Arrow's names; a name in brackets is a list. Other types follow from the values.
+
+    Raises:
+        DataError: values of different types have one key.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    def column(name: str) -> Any:
+        arrow = None
+        if name in types:
+            inner = pa.type_for_alias(types[name].strip("[]"))
+            arrow = pa.list_(inner) if types[name].startswith("[") else inner
+        return pa.array([row.get(name) for row in rows], arrow)
+
+    names = dict.fromkeys([*types, *(name for row in rows for name in row)])
+    try:
+        table = pa.table({name: column(name) for name in names})
+    except pa.ArrowException as error:
+        raise DataError(f"cannot be written as Parquet: {error}", path=str(path)) from None
+    atomic.fill_named(path, lambda temporary: parquet.write_table(table, temporary))
 
 
 def _shortest(batch: Any) -> Any:
