@@ -89,9 +89,8 @@ def test_a_worker_is_killed(tmp_path: Path, cluster: str) -> None:
     out, err = job.communicate(timeout=600)
     parts = len(list(tmp_path.glob("out/part-*.json")))
     assert job.returncode == 1, (out, err)
-    assert out.endswith(
-        f"600 rows, 2 with errors, {parts} parts, 0 complete before\n"
-    )  # Ray may report the dead actor first
+    # Ray reports the dead actor on stdout, before or after the counts
+    assert f"600 rows, 2 with errors, {parts} parts, 0 complete before" in out.split("\n")
     found = rows(tmp_path / "out")
     assert [row.get("id") for row in found] == [*range(400), None, *range(401, 600)]
     assert found[17]["error"] == "no text under the key 'text'" and "not valid JSON" in str(found[400]["error"])
