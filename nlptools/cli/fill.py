@@ -39,11 +39,11 @@ def command(
 ) -> None:
     """Fill the masks of a text with the most probable words.
 
-    MODEL is an encoder with its head for masked tokens: a directory of pretrain-bert, or a Hugging Face BERT.
+    MODEL is an encoder with its head for masked tokens (a directory of pretrain-bert, or a Hugging Face BERT), or a T5, which
+    fills a gap with one word or several.
     """
     from nlptools.files import input_parts, streams
     from nlptools.inference import uses
-    from nlptools.inference.filling import MaskFiller
     from nlptools.inference.loading import load
 
     if fill.to == "tsv":  # a row per word, with the number of the line
@@ -58,13 +58,13 @@ def command(
         layout={"tsv": "table"}.get(fill.to, fill.to),
         append=append,
     ) as output:
-        filler = MaskFiller(load(model, use=uses.FILL, compute=compute), fill)
+        filler = load(model, use=uses.FILL, settings=fill, compute=compute)
         read = input_parts.lines_before(inputs, names) if fill.to == "tsv" else 0
         for block in streams.batches(names, 1 if lines.line_buffered else 256, common.encoding_errors):
             for line, masks in zip(block.lines, filler.fill(block), strict=True):
                 read += 1
                 output.write_lines(_FORMATS[fill.to](read, line, masks))
-    filler.scorer.unknown.report()
+    filler.unknown.report()
 
 
 def _fields(number: int, line: str, masks: list[list[Filler]]) -> list[str]:

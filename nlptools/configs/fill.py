@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nlptools.configs import option
+from nlptools.configs import option, quantize_option
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Fill:
     )
     mask: str | None = option(
         None,
-        "Word that marks a gap in the input. Default: the mask token of the model, such as [MASK].",
+        "Word that marks a gap in the input. Default: the mask token of the model, such as [MASK]; of a T5: [MASK].",
         metavar="WORD",
     )
     to: str = option(
@@ -25,3 +25,4 @@ class Fill:
         "Output format: a line per line of input, a line per filler (tsv), or JSON lines.",
         choices=("text", "tsv", "jsonl"),
     )
+    quantize: str | None = quantize_option()

@@ -15,7 +15,7 @@ _ROWS = {  # a family of the registry: its name in the table, and the rows of `u
 _NOTES = """
 The type of a model is "model_type" in its config.json. `predict` takes models that `finetune` wrote, or published ones with a
 head of a task. `embed` also takes sentence-transformers folders of encoders and decoders, with their poolings, prompts and
-dense layers.
+dense layers. `fill` takes encoder-decoders whose tokenizer has sentinel tokens `<extra_id_0>`, ...: T5 and mT5.
 """
 
 

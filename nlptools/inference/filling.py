@@ -16,7 +16,11 @@ from nlptools.configs.fill import Fill
 from nlptools.errors import DataError, UsageError
 from nlptools.files.streams import LineBlock
 from nlptools.inference.masked_scoring import MaskedScorer
+from nlptools.inference.opening import Asked, Opened
+from nlptools.layers.quantized import Rounding
 from nlptools.layers.query_positions import QueryPositions
+from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.text.tokenizer import Tokenizer
 from nlptools.text.word_marks import word_marks
 
 _BATCH_TOKENS = 1 << 13  # tokens that are computed together
@@ -45,6 +49,48 @@ class _Job(NamedTuple):
     place: int
 
 
+class FillerTexts:
+    """The texts of fillers, given their tokens. A filler that continues a word begins with ##."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        assert tokenizer.vocab is not None
+        self.tokenizer, self.tokens = tokenizer, tokenizer.vocab.tokens
+        self.subwords = tokenizer.kind in ("sentencepiece", "tokenizers")
+        marks = word_marks(tokenizer).begins
+        self.continues = ~marks if marks is not None and self.subwords else np.zeros(len(self.tokens), bool)
+
+    def of(self, ids: Sequence[int]) -> str:
+        """The text of a filler; its tokens where they have no text."""
+        text = self.tokenizer.decode(list(ids)).strip()
+        shown = text or "".join(self.tokens[id] for id in ids)
+        if ids[0] < len(self.continues) and self.continues[ids[0]]:
+            return _CONTINUES + (text.removeprefix(_CONTINUES) or shown)
+        return shown
+
+
+def split_at_masks(block: LineBlock, mask: str) -> list[list[str]]:
+    """The parts of each line around its masks; an empty line has one part. Raises DataError for a line without a mask."""
+    parts = [line.split(mask) if line else [""] for line in block.lines]
+    for number, each in enumerate(parts):
+        if len(each) == 1 and block.lines[number]:
+            message = f"no {mask} in the line"
+            hint = "mark each gap with it, or name another mark with --mask"
+            raise DataError(message, path=block.path, line=block.start + number, hint=hint)
+    return parts
+
+
+def without_space_before_masks(parts: Sequence[str]) -> list[str]:
+    """The parts of a line for subwords: the space before a word belongs to its first piece, which is masked."""
+    return [*(part.rstrip() for part in parts[:-1]), parts[-1]]
+
+
+def check_choices(choices: Sequence[str], tokenizer: Tokenizer) -> None:
+    """Raise UsageError for a choice without a token."""
+    for choice in choices:
+        if not tokenizer.encode(choice):
+            raise UsageError(f"--choices: {choice!r} has no token")
+
+
 class MaskFiller:
     """Predicts the words at the masks of a text. All masks of a line stay masked while each is predicted."""
 
@@ -53,37 +99,35 @@ class MaskFiller:
         self.scorer, self.settings = scorer, settings
         self.vocab, self.tokenizer = scorer.vocab, scorer.tokenizer
         self.mask = settings.mask or self.vocab.tokens[scorer.mask]
-        self.subwords = self.tokenizer.kind in ("sentencepiece", "tokenizers")
-        for choice in settings.choices:
-            if not self.tokenizer.encode(choice):
-                raise UsageError(f"--choices: {choice!r} has no token")
-        marks = word_marks(self.tokenizer).begins
-        self.continues = ~marks if marks is not None and self.subwords else np.zeros(len(self.vocab.tokens), bool)
+        self.texts, self.unknown = FillerTexts(self.tokenizer), scorer.unknown
+        check_choices(settings.choices, self.tokenizer)
         special = set(self.vocab.roles.values())
         self.special = torch.tensor(sorted(special), dtype=torch.int64, device=scorer.backend.device)
 
-    def fill(self, block: LineBlock) -> list[list[list[Filler]]]:
-        """The fillers of each mask of each line, the most probable first; none for an empty line.
+    @classmethod
+    def opened(cls, asked: Asked[Fill], model: Opened[BertWithHeads]) -> MaskFiller:
+        """See `uses`."""
+        return cls(MaskedScorer.opened(asked, model), asked.settings or Fill())
 
-        Raises DataError for a line without a mask.
-        """
+    @property
+    def roundings(self) -> list[Rounding]:
+        """See `quantization.Quantizable`."""
+        return self.scorer.roundings
+
+    def fill(self, block: LineBlock) -> list[list[list[Filler]]]:
+        """See `uses.FillsMasks`."""
         rows = self._rows(block)
         ranked = iter(self._ranked(rows) if self.settings.choices else self._likeliest(rows))
         return [[next(ranked) for _ in row.places] for row in rows]
 
     def _rows(self, block: LineBlock) -> list[_Row]:
-        parts = [line.split(self.mask) if line else [""] for line in block.lines]
-        for number, each in enumerate(parts):
-            if len(each) == 1 and block.lines[number]:
-                message = f"no {self.mask} in the line"
-                hint = "mark each gap with it, or name another mark with --mask"
-                raise DataError(message, path=block.path, line=block.start + number, hint=hint)
+        parts = split_at_masks(block, self.mask)
         spaced = [[part[-1:].isspace() for part in each[:-1]] for each in parts]
-        if self.subwords:  # the space before a word belongs to its first piece, which is masked
-            parts = [[*(part.rstrip() for part in each[:-1]), each[-1]] for each in parts]
+        if self.texts.subwords:
+            parts = [without_space_before_masks(each) for each in parts]
         texts = [part for each in parts for part in each]
         lists = self.tokenizer.encode_lines(texts, self.scorer.backend.threads)
-        self.scorer.unknown.count(texts, lists)
+        self.unknown.count(texts, lists)
         encoded = iter(lists)
         return [self._joined([next(encoded) for _ in each], after) for each, after in zip(parts, spaced, strict=True)]
 
@@ -101,7 +145,7 @@ class MaskFiller:
             log_p_MV = log_p_MV.index_fill(1, self.special, -torch.inf)
             values, ids = log_p_MV.topk(min(self.settings.top, log_p_MV.shape[1]))
             for number, row, chosen in zip(numbers, values.exp().tolist(), ids.tolist(), strict=True):
-                out[number] = [Filler(self._text(id), p) for id, p in zip(chosen, row, strict=True)]
+                out[number] = [Filler(self.texts.of([id]), p) for id, p in zip(chosen, row, strict=True)]
         return out
 
     def _ranked(self, rows: Sequence[_Row]) -> list[list[Filler]]:
@@ -111,7 +155,7 @@ class MaskFiller:
         owners: list[int] = []  # the mask and choice of each job
         choices, count = self.settings.choices, 0
         pieces_of = {
-            (choice, space): self.tokenizer.encode(f" {choice}" if space and self.subwords else choice)
+            (choice, space): self.tokenizer.encode(f" {choice}" if space and self.texts.subwords else choice)
             for choice in choices
             for space in (False, True)
         }
@@ -166,9 +210,3 @@ class MaskFiller:
         hidden = scorer.masked(scorer.model.encoder.at(put(ids_ML), wanted))
         logits_MV: Tensor = scorer.output.logits(hidden)
         return logits_MV.float().log_softmax(-1)
-
-    def _text(self, id: int) -> str:
-        token = self.vocab.tokens[id]
-        if id < len(self.continues) and self.continues[id]:
-            return _CONTINUES + (self.tokenizer.decode([id]).strip().removeprefix(_CONTINUES) or token)
-        return self.tokenizer.decode([id]).strip() or token

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar, cast, overload
 
 from nlptools.configs import Compute
 from nlptools.configs.embed import Embed, EmbedWords
+from nlptools.configs.fill import Fill
 from nlptools.configs.finetuning import Predict
 from nlptools.configs.generation import Generate
 from nlptools.configs.rerank import Rerank
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from nlptools.inference.translation import Translator
     from nlptools.models.language.transformer_xl import TransformerXL
 
-    Settings = Score | Generate | Embed | Predict | Rerank
+    Settings = Score | Generate | Embed | Predict | Rerank | Fill
 
     class Where(TypedDict, total=False):
         """Where and how `load` reads and computes."""

@@ -81,7 +81,7 @@ class MaskedScorer:
         self.most = self.model.encoder.max_context - 2  # tokens of a line that the model sees at once
 
     @classmethod
-    def opened(cls, asked: Asked[Score], model: Opened[BertWithHeads]) -> MaskedScorer:
+    def opened(cls, asked: Asked[object], model: Opened[BertWithHeads]) -> MaskedScorer:
         """See `uses`."""
         memory.expect_new_shapes()
         return cls(model.bundle, Backend.detect(asked.compute))

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from nlptools.files.streams import LineBlock
     from nlptools.inference.attention_rows import ReadsAttention
     from nlptools.inference.embedding.units import Units
+    from nlptools.inference.filling import Filler
     from nlptools.inference.language_model import TextLanguageModel
     from nlptools.inference.line_score import LineScore, Total
-    from nlptools.inference.masked_scoring import MaskedScorer
     from nlptools.inference.mixture_parts import Mixed
     from nlptools.inference.position_vectors import PositionVectors
     from nlptools.inference.reranking import ScoresPairs
@@ -122,6 +122,26 @@ class Predicts(Protocol):
         """The lines that `predict` writes, a window of examples at a time."""
 
 
+class FillsMasks(Protocol):
+    """Fillers of the masks of a text.
+
+    Attributes:
+        unknown: counts the unknown tokens.
+    """
+
+    unknown: UnknownTokens
+
+    @property
+    def roundings(self) -> Sequence[Rounding]:
+        """See `quantization.Quantizable`."""
+
+    def fill(self, block: LineBlock) -> list[list[list[Filler]]]:
+        """The fillers of each mask of each line, the most probable first; none for an empty line.
+
+        Raises DataError for a line without a mask, or with more than the model can tell apart.
+        """
+
+
 @dataclass(frozen=True)
 class Use(Generic[U]):
     """A purpose to load a model for; `load` returns a `U`.
@@ -145,7 +165,7 @@ CONTINUE: Use[TextLanguageModel] = Use("chat and serve", suggested=False)
 EMBED: Use[Embeds] = Use("embed")
 PREDICT: Use[Predicts] = Use("predict")
 ASK: Use[Predicts] = Use("predict --ask")
-FILL: Use[MaskedScorer] = Use("fill")
+FILL: Use[FillsMasks] = Use("fill")
 ATTEND: Use[ReadsAttention] = Use("attend")
 POSITIONS: Use[PositionVectors] = Use("plot --positions", suggested=False)
 RERANK: Use[ScoresPairs] = Use("rerank")
@@ -273,7 +293,12 @@ TABLE: Mapping[str, Uses] = {
         "a mixture of n-gram models", SCORE, {**_MIXED, SCORE: "mixture:NGramMixtureScorer.opened"}, mixed=True
     ),
     registry.ENCODER_DECODER: replace(
-        _ENCODER_DECODER, served={**_ENCODER_DECODER.served, EMBED: "embedding.text_embedder:of_encoder_decoder"}
+        _ENCODER_DECODER,
+        served={
+            **_ENCODER_DECODER.served,
+            EMBED: "embedding.text_embedder:of_encoder_decoder",
+            FILL: "span_filling:SpanFiller.opened",
+        },
     ),
     WITHOUT_ATTENTION[registry.ENCODER_DECODER]: _ENCODER_DECODER,
     registry.CAPTIONER: Uses(
@@ -288,7 +313,7 @@ TABLE: Mapping[str, Uses] = {
     MASKED_ENCODER: Uses(
         "an encoder",
         EMBED,
-        {**dict.fromkeys((MASKED, FILL), "masked_scoring:MaskedScorer.opened"), **_ENCODER, **_ASK},
+        {MASKED: "masked_scoring:MaskedScorer.opened", FILL: "filling:MaskFiller.opened", **_ENCODER, **_ASK},
         also=("finetune",),
     ),
     SENTENCES: Uses("a sentence-transformers model", EMBED, _ENCODER, also=("finetune",)),

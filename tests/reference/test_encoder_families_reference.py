@@ -24,7 +24,6 @@ from nlptools.configs.scoring import Score
 from nlptools.errors import BundleError
 from nlptools.files.streams import LineBlock
 from nlptools.inference import loading, uses
-from nlptools.inference.filling import MaskFiller
 from nlptools.layers.packed import EqualLengths
 from nlptools.layers.query_positions import QueryPositions
 from nlptools.tasks import outputs
@@ -226,7 +225,7 @@ def test_masked_tokens_are_scored_and_filled_as_there(name: str, tmp_path: Path)
     assert count == ids.shape[1] - 2 and found == pytest.approx(total, abs=1e-3)
 
     gap = f"the quick {there.mask_token} fox"
-    filler = MaskFiller(loading.load(tmp_path / "m", compute=FP32, use=uses.FILL), Fill(top=3))
+    filler = loading.load(tmp_path / "m", compute=FP32, use=uses.FILL, settings=Fill(top=3))
     ((fillers,),) = filler.fill(LineBlock("x", 1, [gap]))
     batch = there(gap, return_tensors="pt")
     place = int((batch.input_ids[0] == there.mask_token_id).nonzero())

@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-import nlptools
 from nlptools.configs.fill import Fill
-from nlptools.configs.scoring import Score
 from nlptools.files.streams import LineBlock
-from nlptools.inference.filling import MaskFiller
+from nlptools.inference import loading, uses
 
 pytestmark = pytest.mark.reference
 WORDS = [
@@ -48,8 +46,8 @@ def test_fillers_of_a_published_layout(tmp_path: Path) -> None:
     tokenizer = BertTokenizer(vocab=str(tmp_path / "vocab.txt"))
     tokenizer.save_pretrained(tmp_path)
     theirs = pipeline("fill-mask", model=model, tokenizer=tokenizer, top_k=len(WORDS))
-    scorer = nlptools.load(tmp_path, precision="fp32", threads=1, settings=Score(masked="pll"))
-    ours = MaskFiller(scorer, Fill(top=len(WORDS) - 5)).fill(LineBlock("lines", 1, LINES))
+    filler = loading.load(tmp_path, precision="fp32", threads=1, use=uses.FILL, settings=Fill(top=len(WORDS) - 5))
+    ours = filler.fill(LineBlock("lines", 1, LINES))
     for line, masks in zip(LINES, ours, strict=True):
         found = theirs(line)
         expected = found if isinstance(found[0], list) else [found]

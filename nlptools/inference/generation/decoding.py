@@ -98,7 +98,7 @@ def translate(
     """
     continuations: list[list[Continuation]] = [[] for _ in sources]
     seeds = [(seed, first + i) for i in range(len(sources))] if seeds is None else seeds
-    for group in _alike(sources, settings, model.config.ids_per_position):
+    for group in alike(sources, settings, model.config.ids_per_position):
         if stop is not None and stop():
             return None
         opening = read_sources(
@@ -123,7 +123,7 @@ def translate(
     return continuations
 
 
-def _alike(sources: Sequence[Sequence[int]], settings: Generate, ids_per_position: int) -> Iterator[list[int]]:
+def alike(sources: Sequence[Sequence[int]], settings: Generate, ids_per_position: int) -> Iterator[list[int]]:
     """Groups of sources to decode together, the longest first, so that a lack of memory shows at once."""
     order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
     width = max(settings.beam or 1, settings.num_samples)

@@ -1,0 +1,153 @@
+"""fill with T5 and mT5 against the beam search and the probabilities of transformers."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sentencepiece
+import torch
+
+from nlptools.configs.fill import Fill
+from nlptools.errors import BundleError, DataError, UsageError
+from nlptools.files.streams import LineBlock
+from nlptools.inference import loading, uses
+from nlptools.inference.span_filling import MOST_TOKENS
+
+transformers = pytest.importorskip("transformers")
+pytestmark = [pytest.mark.reference, pytest.mark.filterwarnings("ignore")]
+
+_RNG = random.Random(2)
+_WORDS = ["".join(_RNG.choice("abcdefé") for _ in range(_RNG.randint(1, 5))) for _ in range(60)]
+TEXT = [" ".join(_RNG.choice(_WORDS) for _ in range(8)) for _ in range(200)]
+LINES = [
+    f"{_WORDS[0]} [MASK] {_WORDS[1]} {_WORDS[2]}",
+    f"{_WORDS[3]} {_WORDS[4]} [MASK] {_WORDS[5]} [MASK]",
+    f"[MASK] {_WORDS[6]}[MASK] {_WORDS[7]} [MASK].",
+]
+SENTINELS = 5
+
+
+def _folder(path: Path, family: str) -> Any:
+    """A random model in `path`, and their model."""
+    path.mkdir()
+    out = io.BytesIO()
+    own = [f"<extra_id_{number}>" for number in reversed(range(SENTINELS))] if family == "MT5" else []
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXT), model_writer=out, vocab_size=90, hard_vocab_limit=False, minloglevel=2,
+        pad_id=0, eos_id=1, unk_id=2, bos_id=-1, user_defined_symbols=[f"▁{each}" for each in own],
+    )  # fmt: skip
+    (path / "spiece.model").write_bytes(out.getvalue())
+    settings = {"tokenizer_class": "T5Tokenizer", "extra_ids": 0 if own or family == "plain" else SENTINELS}
+    (path / "tokenizer_config.json").write_text(json.dumps(settings))
+    config = getattr(transformers, f"{'MT5' if own else 'T5'}Config")(
+        vocab_size=110, d_model=32, d_ff=48, num_layers=2, num_heads=4, d_kv=8, decoder_start_token_id=0
+    )
+    torch.manual_seed(1)
+    model = getattr(transformers, f"{'MT5' if own else 'T5'}ForConditionalGeneration")(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.2)
+    model.save_pretrained(path)
+    return model
+
+
+class _Ends(transformers.LogitsProcessor):  # type: ignore[misc]
+    """The end of a span: the next sentinel or the end of the output, after one token at least and at most `MOST_TOKENS`."""
+
+    def __init__(self, begins: int, end: int, never: list[int]) -> None:
+        self.begins, self.end, self.never = begins, end, never
+
+    def __call__(self, ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        scores = scores.clone()
+        together = scores[:, [self.end, 1]].logsumexp(1)
+        scores[:, [*self.never, 1]] = -torch.inf
+        length = ids.shape[1] - self.begins
+        if length == MOST_TOKENS:
+            scores[:] = -torch.inf
+        scores[:, self.end] = -torch.inf if length == 0 else together
+        return scores
+
+
+@pytest.mark.parametrize("family", ["T5", "MT5"])
+def test_fillers_are_those_of_their_beam_search(family: str, tmp_path: Path) -> None:
+    theirs = _folder(tmp_path / "m", family)
+    filler = loading.load(tmp_path / "m", precision="fp32", threads=1, use=uses.FILL, settings=Fill(top=4))
+    ours = filler.fill(LineBlock("lines", 1, [*LINES, ""]))
+    assert [len(masks) for masks in ours] == [1, 2, 3, 0]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "m")
+    vocabulary = tokenizer.get_vocab()
+    mark = "▁<extra_id_{}>" if family == "MT5" else "<extra_id_{}>"
+    sentinels = [vocabulary[mark.format(number)] for number in range(SENTINELS)]
+    longest = 0
+    for line, masks in zip(LINES, ours[: len(LINES)], strict=True):
+        first, *rest = line.split("[MASK]")
+        source = tokenizer(first, add_special_tokens=False).input_ids
+        for number, part in enumerate(rest):
+            source += [sentinels[number], *tokenizer(part.strip(), add_special_tokens=False).input_ids]
+        begun = [0]
+        for number, fillers in enumerate(masks):
+            begun.append(sentinels[number])
+            end = sentinels[number + 1]
+            never = [0, 2, *(each for each in sentinels if each != end), *range(len(tokenizer), 110)]
+            with torch.inference_mode():
+                found = theirs.generate(
+                    torch.tensor([[*source, 1]]), decoder_input_ids=torch.tensor([begun]), num_beams=8,
+                    num_return_sequences=8, length_penalty=0.0, do_sample=False, max_new_tokens=MOST_TOKENS + 1,
+                    eos_token_id=end, logits_processor=[_Ends(len(begun), end, never)], renormalize_logits=False,
+                    output_scores=True, return_dict_in_generate=True,
+                )  # fmt: skip
+            spans = [[id for id in row[len(begun) :].tolist() if id not in (0, end)] for row in found.sequences]
+            expected = list(zip(spans, found.sequences_scores.exp().tolist(), strict=True))[: len(fillers)]
+            assert [each.probability for each in fillers] == pytest.approx([p for _, p in expected], rel=1e-3)
+            plain = [tokenizer.decode(ids).strip() for ids, _ in expected]
+            assert [each.text.removeprefix("##") for each in fillers] == plain
+            begun += spans[0]
+            longest = max(longest, len(spans[0]))
+    assert longest > 1
+
+
+def test_choices_have_the_probabilities_of_their_logits(tmp_path: Path) -> None:
+    theirs = _folder(tmp_path / "m", "T5")
+    choices = (_WORDS[8], f"{_WORDS[9]} {_WORDS[10]}", _WORDS[11])
+    settings = Fill(choices=choices, mask="___")
+    filler = loading.load(tmp_path / "m", precision="fp32", threads=1, use=uses.FILL, settings=settings)
+    line = f"{_WORDS[0]} ___ {_WORDS[1]} ___"
+    (masks,) = filler.fill(LineBlock("lines", 1, [line]))
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "m")
+    source = tokenizer(line.replace("___", "<extra_id_0>", 1).replace("___", "<extra_id_1>"), return_tensors="pt")
+    begun = [0]
+    for number, fillers in enumerate(masks):
+        begun.append(tokenizer.convert_tokens_to_ids(f"<extra_id_{number}>"))
+        end = tokenizer.convert_tokens_to_ids(f"<extra_id_{number + 1}>")
+        expected = {}
+        for choice in choices:
+            ids = tokenizer(choice, add_special_tokens=False).input_ids
+            with torch.inference_mode():
+                logits = theirs(**source, decoder_input_ids=torch.tensor([[*begun, *ids]])).logits[0]
+            p = logits[len(begun) - 1 :].softmax(-1)
+            expected[choice] = float(p[range(len(ids)), ids].prod() * (p[-1, end] + p[-1, 1]))
+        ranked = sorted(choices, key=lambda choice: -expected[choice])
+        assert [each.text for each in fillers] == ranked
+        assert [each.probability for each in fillers] == pytest.approx([expected[each] for each in ranked], rel=1e-3)
+        begun += tokenizer(ranked[0], add_special_tokens=False).input_ids
+
+
+def test_what_is_refused_is_named(tmp_path: Path) -> None:
+    _folder(tmp_path / "plain", "plain")
+    with pytest.raises(BundleError, match=r"plain: the tokenizer has no sentinel tokens <extra_id_0>"):
+        loading.load(tmp_path / "plain", use=uses.FILL, settings=Fill())
+    _folder(tmp_path / "m", "T5")
+    filler = loading.load(tmp_path / "m", use=uses.FILL, settings=Fill())
+    with pytest.raises(DataError, match=rf"x:8: {SENTINELS} gaps, and the model tells {SENTINELS - 1} apart"):
+        filler.fill(LineBlock("x", 7, ["", "[MASK] " * SENTINELS]))
+    with pytest.raises(DataError, match=r"x:1: no \[MASK\] in the line"):
+        filler.fill(LineBlock("x", 1, ["a b"]))
+    with pytest.raises(DataError, match=r"x:1: \d+ tokens, and at most 1024 are read"):
+        filler.fill(LineBlock("x", 1, ["[MASK]" + " a b" * 900]))
+    with pytest.raises(UsageError, match="has no token"):
+        loading.load(tmp_path / "m", use=uses.FILL, settings=Fill(choices=("a", " ")))
