@@ -21,7 +21,7 @@ import numpy as np
 
 from nlptools.errors import BundleError
 from nlptools.text.more_tokens import row_tokens
-from nlptools.text.text_boundaries import of_encoder
+from nlptools.text.text_boundaries import is_open_at_start, of_encoder
 from nlptools.text.tokenizer import Tokenizer
 
 UNLIMITED = 1 << 30  # most tokens of a row where the model has no limit
@@ -120,7 +120,7 @@ class EncoderSegment:
 
 
 def marks_of(tokenizer: Tokenizer) -> Marks:
-    """The special tokens of a tokenizer; if it has no [CLS] and [SEP], its begin and end tokens.
+    """The special tokens of a tokenizer; if it has no [CLS] and [SEP], its begin and end tokens. A T5 has no begin token.
 
     Raises:
         BundleError: it lacks one of them.
@@ -133,13 +133,14 @@ def marks_of(tokenizer: Tokenizer) -> Marks:
         ids = {role: vocab.roles.get(role) for role in ids} | {"cls": ends.first, "sep": ends.last}
         between = len(ends.between)
     known = {role: id for role, id in ids.items() if id is not None}
-    missing = [f"[{role.upper()}]" for role in ids if role not in known]
+    optional = {"cls"} if is_open_at_start(tokenizer) else set[str]()
+    missing = [f"[{role.upper()}]" for role in ids if role not in {*known, *optional}]
     if missing:
         raise BundleError(
             f"the tokenizer has no {', '.join(missing)}",
             hint="the tokenizer of an encoder has [CLS], [SEP], [PAD] and [UNK]",
         )
-    return Marks(known["cls"], known["sep"], pad=known["pad"], unk=known["unk"], between=between)
+    return Marks(known.get("cls"), known["sep"], pad=known["pad"], unk=known["unk"], between=between)
 
 
 def marks_of_gpt(tokenizer: Tokenizer, eos: int, start: int | None, ours: bool = True) -> Marks:

@@ -128,7 +128,8 @@ class EncoderAttention:
         """See `ReadsAttention`."""
         if len(texts) > 2:
             raise place.error(f"expected a text, or two with a tab between them, found {len(texts)}")
-        first = self.reader.row(self.marks.cls, texts[0], self.marks.sep, per_word=per_word)
+        begin = [] if self.marks.cls is None else [self.marks.cls]
+        first = self.reader.row(*begin, texts[0], self.marks.sep, per_word=per_word)
         second = self.reader.row(*(part for text in texts[1:] for part in (text, self.marks.sep)), per_word=per_word)
         starts = np.concatenate([first.starts, len(first.ids) + second.starts])
         special = first.special + second.special

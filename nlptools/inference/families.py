@@ -12,10 +12,11 @@ _ROWS = {  # a family of the registry: its name in the table, and the rows of `u
     registry.LANGUAGE: ("decoder", (registry.LANGUAGE, registry.TASK_DECODER)),
     registry.ENCODER_DECODER: ("encoder-decoder", (registry.ENCODER_DECODER,)),
 }
+_FILLING = {uses.FILL.name, uses.MASKED.name}
 _NOTES = """
 The type of a model is "model_type" in its config.json. `predict` takes models that `finetune` wrote, or published ones with a
 head of a task. `embed` also takes sentence-transformers folders of encoders and decoders, with their poolings, prompts and
-dense layers. `fill` takes encoder-decoders whose tokenizer has sentinel tokens `<extra_id_0>`, ...: T5 and mT5.
+dense layers. Of a T5 or mT5, the encoder alone (T5EncoderModel) opens as an encoder.
 """
 
 
@@ -42,7 +43,11 @@ def families() -> list[PublishedFamily]:
     for family, (kind, rows) in _ROWS.items():
         commands = _commands(rows)
         for name in registry.names(family):
-            out += [PublishedFamily(model_type, kind, commands) for model_type in directories.model_types(name)]
+            types = directories.model_types(name)
+            filling = types if family == registry.LANGUAGE else directories.filling_types(name)
+            for each in types:
+                taken = tuple(command for command in commands if each in filling or command not in _FILLING)
+                out.append(PublishedFamily(each, kind, taken))
     return out
 
 

@@ -123,7 +123,7 @@ class SelfAttention(nn.Module):
         return qkv_BT3HK if turn is None else torch.cat([turn(qkv_BT3HK[:, :, :2]), qkv_BT3HK[:, :, 2:]], 2)
 
     def related_heads(self, x: Tensor, mask: Tensor | None, relation: Relation) -> Tensor:
-        """(B, T, D) -> (B, T, D): as `heads`, not causal, with what `relation` says of distances in the row."""
+        """(B, T, D) -> (B, T, H * K): as `heads`, not causal, with what `relation` says of distances in the row."""
         qkv_BT3HK, mask = self._related(x, mask, relation)
         dropout = self.dropout if self.training else 0.0
         query, key, value = qkv_BT3HK.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, T, K)
@@ -131,7 +131,7 @@ class SelfAttention(nn.Module):
         if scores_BHTT is None:
             return self_attention(qkv_BT3HK, mask, dropout)
         weights_BHTT = weights(query, key, mask, scores_BHTT)
-        return (functional.dropout(weights_BHTT, dropout) @ value).transpose(1, 2).reshape(x.shape)
+        return (functional.dropout(weights_BHTT, dropout) @ value).transpose(1, 2).flatten(2)
 
     def related_weighted(self, x: Tensor, relation: Relation) -> Weighted:
         """(B, T, D): the weights that `related_heads` applies to rows without padding, without dropout."""

@@ -41,10 +41,9 @@ class EqualLengths:
 def heads(
     attention: SelfAttention, x: Tensor, groups: Sequence[EqualLengths], relation: Relation = UNRELATED
 ) -> Tensor:
-    """(N, D) -> (N, D): as `SelfAttention.heads`; each position attends to all of its sequence, as `relation` lets it."""
+    """(N, D) -> (N, H * K): as `SelfAttention.heads`; each position attends to all of its sequence, as `relation` lets it."""
     qkv_N3HK = relation.turned(attention.query_key_value(x).view(len(x), 3, attention.num_heads, attention.head_size))
-    out = torch.empty_like(x)
-    out_NHK = out.view(len(x), attention.num_heads, attention.head_size)
+    out_NHK = x.new_empty(len(x), attention.num_heads, attention.head_size)
     for group in groups:
         qkv_BT3HK, out_BTHK = group.of(qkv_N3HK), group.of(out_NHK)
         if 0 < relation.window < group.length - 1:
@@ -52,7 +51,7 @@ def heads(
         else:
             query, key = (qkv_BT3HK[:, :, i].transpose(1, 2) for i in range(2))
             unmasked_attention(qkv_BT3HK, out_BTHK, relation.scores(attention, query, key))
-    return out
+    return out_NHK.flatten(1)
 
 
 def first_heads(

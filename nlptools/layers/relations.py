@@ -72,6 +72,14 @@ class DistanceBuckets(Relation):
         return self._by_length[T].to(query_BHTK.dtype)
 
 
+class UnscaledBuckets(DistanceBuckets):
+    """As `DistanceBuckets`, for products of queries and keys that are not scaled, as in a T5."""
+
+    def turned(self, qkv: Tensor) -> Tensor:
+        """See `Relation`: the products are divided by sqrt(K) afterwards."""
+        return torch.cat([qkv[..., :1, :, :] * qkv.shape[-1] ** 0.5, qkv[..., 1:, :, :]], -3)
+
+
 def distance_buckets(distances: Tensor, buckets: int, farthest: int) -> Tensor:
     """The bucket of each distance: one for each small distance, then of growing width; half of them for keys that follow."""
     half = buckets // 2

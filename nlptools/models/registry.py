@@ -177,6 +177,7 @@ ARCHITECTURES = {
             "RotaryEncoderConfig",
         ),
         _row("deberta", ENCODER, "encoders.deberta", "DebertaWithHeads", "deberta_v2:FAMILY", "DebertaConfig"),
+        _row("t5-encoder", ENCODER, "encoders.t5", "T5EncoderWithHeads", "t5_encoder:FAMILY", "T5EncoderConfig"),
         _row("modern-reader", READER, "language.modern", "ModernReader", _DECODERS, "ModernConfig"),
         _row("text-classifier", TEXT_CLASSIFIER, "tasks.text_classifiers", "TextClassifier"),
         _row("logistic", LOGISTIC, "tasks.logistic", "Logistic"),

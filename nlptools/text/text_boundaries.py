@@ -55,6 +55,12 @@ def of_encoder(tokenizer: Tokenizer) -> Boundaries:
     return named or Boundaries.of_encoder(tokenizer.vocab)
 
 
+def is_open_at_start(tokenizer: Tokenizer) -> bool:
+    """Whether the texts of an encoder end with a token, and begin with none: in a T5."""
+    ends, vocab = of_encoder(tokenizer), tokenizer.vocab
+    return ends.first is None and ends.last is not None and vocab is not None and vocab.sep is None
+
+
 def end_tokens(directory: Path, config: Mapping[str, Json], tokenizer: Tokenizer) -> list[int]:
     """The ids of the tokens that end a text, the end-of-text token first: from `config`, its config.json, and from
     generation_config.json. Both may list several. Raises BundleError for ids that are not tokens of the model.

@@ -2,58 +2,27 @@
 
 from __future__ import annotations
 
-import io
-import json
-import random
 from pathlib import Path
-from typing import Any
 
 import pytest
-import sentencepiece
 import torch
+import transformers
 
 from nlptools.configs.fill import Fill
 from nlptools.errors import BundleError, DataError, UsageError
 from nlptools.files.streams import LineBlock
 from nlptools.inference import loading, uses
 from nlptools.inference.span_filling import MOST_TOKENS
+from tests.reference import t5_folders
+from tests.reference.t5_folders import SENTINELS, WORDS
 
-transformers = pytest.importorskip("transformers")
 pytestmark = [pytest.mark.reference, pytest.mark.filterwarnings("ignore")]
 
-_RNG = random.Random(2)
-_WORDS = ["".join(_RNG.choice("abcdefé") for _ in range(_RNG.randint(1, 5))) for _ in range(60)]
-TEXT = [" ".join(_RNG.choice(_WORDS) for _ in range(8)) for _ in range(200)]
 LINES = [
-    f"{_WORDS[0]} [MASK] {_WORDS[1]} {_WORDS[2]}",
-    f"{_WORDS[3]} {_WORDS[4]} [MASK] {_WORDS[5]} [MASK]",
-    f"[MASK] {_WORDS[6]}[MASK] {_WORDS[7]} [MASK].",
+    f"{WORDS[0]} [MASK] {WORDS[1]} {WORDS[2]}",
+    f"{WORDS[3]} {WORDS[4]} [MASK] {WORDS[5]} [MASK]",
+    f"[MASK] {WORDS[6]}[MASK] {WORDS[7]} [MASK].",
 ]
-SENTINELS = 5
-
-
-def _folder(path: Path, family: str) -> Any:
-    """A random model in `path`, and their model."""
-    path.mkdir()
-    out = io.BytesIO()
-    own = [f"<extra_id_{number}>" for number in reversed(range(SENTINELS))] if family == "MT5" else []
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(TEXT), model_writer=out, vocab_size=90, hard_vocab_limit=False, minloglevel=2,
-        pad_id=0, eos_id=1, unk_id=2, bos_id=-1, user_defined_symbols=[f"▁{each}" for each in own],
-    )  # fmt: skip
-    (path / "spiece.model").write_bytes(out.getvalue())
-    settings = {"tokenizer_class": "T5Tokenizer", "extra_ids": 0 if own or family == "plain" else SENTINELS}
-    (path / "tokenizer_config.json").write_text(json.dumps(settings))
-    config = getattr(transformers, f"{'MT5' if own else 'T5'}Config")(
-        vocab_size=110, d_model=32, d_ff=48, num_layers=2, num_heads=4, d_kv=8, decoder_start_token_id=0
-    )
-    torch.manual_seed(1)
-    model = getattr(transformers, f"{'MT5' if own else 'T5'}ForConditionalGeneration")(config).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.2)
-    model.save_pretrained(path)
-    return model
 
 
 class _Ends(transformers.LogitsProcessor):  # type: ignore[misc]
@@ -75,7 +44,7 @@ class _Ends(transformers.LogitsProcessor):  # type: ignore[misc]
 
 @pytest.mark.parametrize("family", ["T5", "MT5"])
 def test_fillers_are_those_of_their_beam_search(family: str, tmp_path: Path) -> None:
-    theirs = _folder(tmp_path / "m", family)
+    theirs = t5_folders.saved(tmp_path / "m", f"{family}ForConditionalGeneration")
     filler = loading.load(tmp_path / "m", precision="fp32", threads=1, use=uses.FILL, settings=Fill(top=4))
     ours = filler.fill(LineBlock("lines", 1, [*LINES, ""]))
     assert [len(masks) for masks in ours] == [1, 2, 3, 0]
@@ -112,11 +81,11 @@ def test_fillers_are_those_of_their_beam_search(family: str, tmp_path: Path) -> 
 
 
 def test_choices_have_the_probabilities_of_their_logits(tmp_path: Path) -> None:
-    theirs = _folder(tmp_path / "m", "T5")
-    choices = (_WORDS[8], f"{_WORDS[9]} {_WORDS[10]}", _WORDS[11])
+    theirs = t5_folders.saved(tmp_path / "m", "T5ForConditionalGeneration")
+    choices = (WORDS[8], f"{WORDS[9]} {WORDS[10]}", WORDS[11])
     settings = Fill(choices=choices, mask="___")
     filler = loading.load(tmp_path / "m", precision="fp32", threads=1, use=uses.FILL, settings=settings)
-    line = f"{_WORDS[0]} ___ {_WORDS[1]} ___"
+    line = f"{WORDS[0]} ___ {WORDS[1]} ___"
     (masks,) = filler.fill(LineBlock("lines", 1, [line]))
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "m")
     source = tokenizer(line.replace("___", "<extra_id_0>", 1).replace("___", "<extra_id_1>"), return_tensors="pt")
@@ -138,10 +107,10 @@ def test_choices_have_the_probabilities_of_their_logits(tmp_path: Path) -> None:
 
 
 def test_what_is_refused_is_named(tmp_path: Path) -> None:
-    _folder(tmp_path / "plain", "plain")
+    t5_folders.saved(tmp_path / "plain", "T5ForConditionalGeneration", sentinels=False)
     with pytest.raises(BundleError, match=r"plain: the tokenizer has no sentinel tokens <extra_id_0>"):
         loading.load(tmp_path / "plain", use=uses.FILL, settings=Fill())
-    _folder(tmp_path / "m", "T5")
+    t5_folders.saved(tmp_path / "m", "T5ForConditionalGeneration")
     filler = loading.load(tmp_path / "m", use=uses.FILL, settings=Fill())
     with pytest.raises(DataError, match=rf"x:8: {SENTINELS} gaps, and the model tells {SENTINELS - 1} apart"):
         filler.fill(LineBlock("x", 7, ["", "[MASK] " * SENTINELS]))

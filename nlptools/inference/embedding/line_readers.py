@@ -16,7 +16,7 @@ from nlptools.layers import packed
 from nlptools.layers.packed import EqualLengths
 from nlptools.models.contract import LanguageModel
 from nlptools.text import pair_format
-from nlptools.text.text_boundaries import around_text, of_encoder
+from nlptools.text.text_boundaries import around_text, is_open_at_start, of_encoder
 
 if TYPE_CHECKING:
     from nlptools.models.encoders.bert import BertWithHeads
@@ -44,17 +44,18 @@ class LineReader(Protocol):
 
 
 class EncoderReader:
-    """Reads lines between [CLS] and [SEP], which are pooled."""
+    """Reads lines between [CLS] and [SEP], which are pooled. A T5 has only a token at the end."""
 
     skips_before = False
 
     def __init__(self, loaded: Bundle[BertWithHeads]) -> None:
         """Raises BundleError if the tokenizer has no such tokens."""
         ends = of_encoder(loaded.tokenizer)
-        if ends.first is None or ends.last is None:
+        if ends.last is None or (ends.first is None and not is_open_at_start(loaded.tokenizer)):
             raise BundleError(f"{display(str(loaded.path))}: the tokenizer has no [CLS] and [SEP]")
         self.model = loaded.model.encoder
-        self.before, self.after, self.alone = [ends.first], [ends.last], list[int]()
+        self.before = [] if ends.first is None else [ends.first]
+        self.after, self.alone = [ends.last], list[int]()
 
     def states(self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], layers: range) -> Sequence[Tensor]:
         """See `LineReader`."""

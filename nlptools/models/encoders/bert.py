@@ -63,9 +63,8 @@ class EncoderConfig:
     pad: int = 0
 
     learns_positions: ClassVar[bool] = True  # whether each position has an embedding
-    pools_means: ClassVar[bool] = (
-        False  # whether heads for whole sequences take the mean of all tokens, not the first one
-    )
+    heads_divide: ClassVar[bool] = True  # whether heads are as wide as the hidden size together
+    pools_means: ClassVar[bool] = False  # whether heads of sequences take the mean of all tokens, not the first one
 
     def __post_init__(self) -> None:
         for name, size in (("embedding_size", self.hidden_size), ("num_blocks", self.num_hidden_layers)):
@@ -75,7 +74,8 @@ class EncoderConfig:
             for name in ("masked_activation", "sequence_activation", "choice_activation"):
                 object.__setattr__(self, name, "gelu")
         check_sizes(self, num_blocks=self.num_hidden_layers, distance_buckets=1 << 10)
-        check_heads(self.hidden_size, self.num_attention_heads)
+        if self.heads_divide:
+            check_heads(self.hidden_size, self.num_attention_heads)
         check_activation(self.activation)
         if self.layout == "bert" and self.embedding_size != self.hidden_size:
             raise BundleError("a BERT's embeddings are as wide as its hidden states")

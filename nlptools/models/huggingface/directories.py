@@ -87,6 +87,13 @@ class TaskFamily(FolderLayout, Protocol):
         """The heads in a directory with these weights; `architectures` is what its config.json says."""
 
 
+class FillingFamily(FolderLayout, Protocol):
+    """A family of encoders or of encoder-decoders."""
+
+    def fills(self, model_type: str) -> bool:
+        """Whether published models of this type predict the words at masks."""
+
+
 class ReadableFamily(FolderLayout, Protocol):
     """A family of language models that may lack the output matrix."""
 
@@ -106,6 +113,12 @@ def prefix(model_type: str) -> str:
 def model_types(arch: str) -> list[str]:
     """The types, in config.json, of the directories of an architecture in layouts of Hugging Face."""
     return [each for family in map(_imported, registry.find(arch).huggingface) for each in family.MODEL_TYPES]
+
+
+def filling_types(arch: str) -> list[str]:
+    """Those `model_types` of an encoder or an encoder-decoder whose published models predict the words at masks."""
+    families = [cast(FillingFamily, _imported(module)) for module in registry.find(arch).huggingface]
+    return [each for family in families for each in family.MODEL_TYPES if family.fills(each)]
 
 
 def config_to_hf(arch: str, config: Configuration, heads: tuple[str, ...] = ()) -> JsonObject:
@@ -132,7 +145,10 @@ def config_from_hf(data: JsonObject) -> tuple[str, Configuration]:
     for module in dict.fromkeys(module for row in registry.ARCHITECTURES.values() for module in row.huggingface):
         family = _imported(module)
         if kind in family.MODEL_TYPES:
-            return family.architecture(data), family.config_from_hf(data)
+            arch = family.architecture(data)
+            own = map(_imported, registry.find(arch).huggingface)  # of the encoder alone, where a family has both
+            family = next(each for each in own if kind in each.MODEL_TYPES)
+            return arch, family.config_from_hf(data)
         types += map(repr, family.MODEL_TYPES)
     if isinstance(kind, str) and kind in _NEAREST:
         raise BundleError(

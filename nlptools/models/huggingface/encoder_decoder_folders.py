@@ -86,6 +86,7 @@ class EncoderDecoderLayout:
         written_positions: whether positions that are computed are written too, as transformers expects them.
         written_output: whether the output matrix is written where it is the embedding.
         ignored: names of weights that are not used.
+        spans: whether the models are pretrained to predict spans of tokens at sentinel tokens.
     """
 
     model_type: str
@@ -104,6 +105,7 @@ class EncoderDecoderLayout:
     written_positions: bool = False
     written_output: Callable[[TransformerConfig], bool] = lambda config: False
     ignored: str = r"$^"
+    spans: bool = False
 
     def names(self, name: str, config: TransformerConfig) -> list[str]:
         """Their names, without the prefix, for a weight of ours, which may stack several of theirs."""
@@ -120,17 +122,26 @@ class EncoderDecoderFolders:
     """The folders of some model types that are read and written alike; fulfils `directories.FolderLayout`."""
 
     def __init__(
-        self, *layouts: EncoderDecoderLayout, found: Callable[[TransformerConfig], str] = lambda config: config.layout
+        self,
+        *layouts: EncoderDecoderLayout,
+        found: Callable[[TransformerConfig], str] = lambda config: config.layout,
+        encoder: str = "",
     ) -> None:
-        """`found`: the model_type for a configuration; "" or another: none of these."""
+        """
+        Args:
+            found: the model_type for a configuration; "" or another: none of these.
+            encoder: the architecture of directories with the encoder alone; "": they are not supported.
+        """
         self.layouts = {layout.model_type: layout for layout in layouts}
         self.MODEL_TYPES = tuple(self.layouts)
-        self.found = found
+        self.found, self.encoder = found, encoder
 
     def architecture(self, data: JsonObject) -> str:
         """See `directories.FolderLayout`. Raises BundleError for a class with another head, or without a decoder."""
         layout = self.layouts[str(data["model_type"])]
         for name in checks.architectures(data):
+            if self.encoder and "Encoder" in name:
+                return self.encoder
             if name.endswith(_OTHER_CLASSES):
                 raise BundleError(f"config.json: {name:.80} is not supported, expected {layout.class_name}")
         return "seq2seq-transformer"
@@ -138,6 +149,10 @@ class EncoderDecoderFolders:
     def tied(self, config: TransformerConfig) -> tuple[str, str] | None:
         """See `directories.FolderLayout`."""
         return (SHARED, OUTPUT) if config.tie_word_embeddings and config.layout else None
+
+    def fills(self, model_type: str) -> bool:
+        """See `directories.FillingFamily`."""
+        return self.layouts[model_type].spans
 
     def can_express(self, config: TransformerConfig) -> bool:
         """See `directories.FolderLayout`."""

@@ -68,6 +68,7 @@ class EncoderLayout(Generic[C]):
         reads: more fields of ours, given config.json. Raises BundleError for a variant that is not supported.
         writes: more fields of theirs.
         prepared: config.json in the names of `sizes`, for folders with others. Raises BundleError.
+        variant: more of `block`, for a model with this configuration.
         renamed: patterns of other names, and what stands for them.
         stacked: their name of a matrix of three, the name of a part of it, and the parts; in folders with other names.
         ignored: names of buffers.
@@ -89,6 +90,7 @@ class EncoderLayout(Generic[C]):
     reads: Callable[[JsonObject], JsonObject] = lambda data: {}
     writes: Callable[[C], JsonObject] = lambda config: {}
     prepared: Callable[[JsonObject], JsonObject] = lambda data: data
+    variant: Callable[[C], Mapping[str, tuple[str, ...]]] = lambda config: {}
     renamed: tuple[tuple[str, str], ...] = ()
     stacked: tuple[str, str, tuple[str, ...]] | None = None
     ignored: str = r"embeddings\.position_ids"
@@ -113,7 +115,7 @@ class EncoderLayout(Generic[C]):
                 out[name] = tensor
         return out
 
-    def names(self, name: str) -> list[str]:
+    def names(self, name: str, config: C) -> list[str]:
         """Their names for a weight of ours: three for stacked queries, keys and values."""
         if name in checks.CRF:
             return [checks.CRF[name]]
@@ -125,7 +127,8 @@ class EncoderLayout(Generic[C]):
         if in_block:
             number, inner = in_block.groups()
             block = f"{self.prefix}{self.layer}{number}.{self.inner}"
-            return [checks.joined_name(block + theirs, kind) for theirs in self.block[inner]]
+            parts = {**self.block, **self.variant(config)}[inner]
+            return [checks.joined_name(block + theirs, kind) for theirs in parts]
         return [f"{self.prefix}{self.encoder[part]}.{kind}"]
 
     @property
@@ -159,6 +162,10 @@ class EncoderFolders(Generic[C]):
     def prefix(self, model_type: str) -> str:
         """See `directories.TaskFamily`."""
         return self.layouts[model_type].prefix
+
+    def fills(self, model_type: str) -> bool:
+        """See `directories.FillingFamily`."""
+        return "masked" in self.layouts[model_type].heads
 
     def can_express(self, config: C) -> bool:
         """See `directories.FolderLayout`."""
@@ -222,7 +229,7 @@ class EncoderFolders(Generic[C]):
         for name, tensor in weights.items():
             if name == "encoder.token_embedding.weight":
                 tensor = tensor[: config.vocab_size]
-            theirs = layout.names(name)
+            theirs = layout.names(name, config)
             for their_name, part in zip(theirs, tensor.chunk(len(theirs)), strict=True):
                 (halves if ":" in their_name else out)[their_name] = part.contiguous()
         return out | checks.whole_matrices(halves)
@@ -236,7 +243,7 @@ class EncoderFolders(Generic[C]):
         _check_copies(layout, left, wanted)
         out = {}
         for name, target in wanted.items():
-            theirs = [their_name.removeprefix(layout.prefix) for their_name in layout.names(name)]
+            theirs = [their_name.removeprefix(layout.prefix) for their_name in layout.names(name, config)]
             tensors = [checks.taken_part(left, their_name) for their_name in theirs]
             if name == "encoder.token_embedding.weight":
                 checks.check_rows(theirs[0], tensors[0], target, config.vocab_size)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from nlptools.errors import BundleError
 from nlptools.json_types import JsonObject
+from nlptools.models.encoders.t5 import T5EncoderConfig
 from nlptools.models.huggingface import checks
 from nlptools.models.huggingface.encoder_decoder_folders import (
     Blocks,
@@ -46,7 +47,7 @@ _STACK = {
     "norm": "final_layer_norm",
     "buckets": "block.0.layer.0.SelfAttention.relative_attention_bias",
 }
-_SELF = {
+SELF_ATTENTION = {
     "attention_norm": ("layer.0.layer_norm",),
     "attention.query_key_value": tuple(f"layer.0.SelfAttention.{part}" for part in "qkv"),
     "attention.output": ("layer.0.SelfAttention.o",),
@@ -62,12 +63,13 @@ _CROSS = {
 def _blocks(config: TransformerConfig) -> Blocks:
     gated = config.feed_forward == "gated"
     return {
-        "encoder": {**_SELF, **_feed_forward(1, gated)},
-        "decoder": {**_SELF, **_CROSS, **_feed_forward(2, gated)},
+        "encoder": {**SELF_ATTENTION, **feed_forward(1, gated)},
+        "decoder": {**SELF_ATTENTION, **_CROSS, **feed_forward(2, gated)},
     }
 
 
-def _feed_forward(number: int, gated: bool) -> dict[str, tuple[str, ...]]:
+def feed_forward(number: int, gated: bool) -> dict[str, tuple[str, ...]]:
+    """Ours: theirs, of the feed-forward network in a block, whose layer `number` it is."""
     layer = f"layer.{number}"
     return {
         "feed_forward_norm": (f"{layer}.layer_norm",),
@@ -77,16 +79,23 @@ def _feed_forward(number: int, gated: bool) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _reads(data: JsonObject) -> JsonObject:
+def read_feed_forward(data: JsonObject) -> JsonObject:
+    """Fields of ours for the feed-forward network. Raises BundleError for one that is not supported."""
     projection = data.get("feed_forward_proj", "relu")
     gated, _, name = str(projection).rpartition("-")
     if not isinstance(projection, str) or gated not in ("", "gated"):
         raise BundleError(f"config.json: feed_forward_proj {projection!r:.80} is not supported")
-    layers, rate = data.get("num_decoder_layers"), data.get("dropout_rate", 0.1)
-    scaled = data.get("scale_decoder_outputs", data.get("tie_word_embeddings", True) is not False)
     return {
         "activation": "gelu_new" if projection == "gated-gelu" else checks.activation(name),
         "feed_forward": "gated" if gated else "plain",
+    }
+
+
+def _reads(data: JsonObject) -> JsonObject:
+    layers, rate = data.get("num_decoder_layers"), data.get("dropout_rate", 0.1)
+    scaled = data.get("scale_decoder_outputs", data.get("tie_word_embeddings", True) is not False)
+    return {
+        **read_feed_forward(data),
         "decoder_layers": data.get("num_layers") if layers is None else layers,
         "attention_dropout": rate,
         "activation_dropout": rate,
@@ -95,11 +104,16 @@ def _reads(data: JsonObject) -> JsonObject:
     }
 
 
-def _writes(config: TransformerConfig) -> JsonObject:
+def written_feed_forward(config: TransformerConfig | T5EncoderConfig) -> JsonObject:
+    """The field of config.json for the feed-forward network."""
     name = {"swish": "silu"}.get(config.activation, config.activation)
     gated = config.feed_forward == "gated"
+    return {"feed_forward_proj": f"gated-{name.removesuffix('_new')}" if gated else name}
+
+
+def _writes(config: TransformerConfig) -> JsonObject:
     return {
-        "feed_forward_proj": f"gated-{name.removesuffix('_new')}" if gated else name,
+        **written_feed_forward(config),
         "num_decoder_layers": config.decoder_layers,
         # tells other programs whether the states are scaled, too
         "tie_word_embeddings": config.scale_output,
@@ -127,10 +141,13 @@ def _layout(model_type: str, class_name: str) -> EncoderDecoderLayout:
         writes=_writes,
         has_bias=False,
         written_output=lambda config: not config.scale_output,
+        spans=True,
         ignored=r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",
     )
 
 
 FAMILY = EncoderDecoderFolders(
-    _layout("t5", "T5ForConditionalGeneration"), _layout("mt5", "MT5ForConditionalGeneration")
+    _layout("t5", "T5ForConditionalGeneration"),
+    _layout("mt5", "MT5ForConditionalGeneration"),
+    encoder="t5-encoder",
 )
