@@ -28,6 +28,7 @@ MAIN = {
     "generate": "max_new_tokens temperature top_p beam num_samples nbest to stop stream seed text output device",
     "chat": "system chat max_new_tokens temperature top_p min_p repetition_penalty stop seed output device",
     "serve": "host port name chat quantize batch_size most_tokens most_body cors timeout device threads",
+    "fill": "top choices mask to quantize text output force line_buffered device",
     "score": "per stride document text output force line_buffered device",
     "embed": "output to unit pooling layers normalize prompt max_length text force device",
     "cluster": "clusters model vectors summary words central to iterations text output force device",
