@@ -110,6 +110,15 @@ class BundleError(NlptoolsError):
     exit_code = 78
 
 
+def exit_status(error: BaseException | None) -> int:
+    """The exit status of a command that ends with `error`; 0 without one."""
+    if error is None:
+        return 0
+    if isinstance(error, NlptoolsError):
+        return error.exit_code
+    return 74 if isinstance(error, OSError) else 70
+
+
 def display(path: str) -> str:
     """`path` for a message: standard input as <stdin>, control characters escaped."""
     return visible("<stdin>" if path == "-" else path)

@@ -22,23 +22,33 @@ def rows(directory: Path, kind: str | None = None) -> list[dict[str, Any]]:
 
 
 def processes(
-    count: int, cwd: Path, *args: object, command: Sequence[str] = (sys.executable,)
+    count: int,
+    cwd: Path,
+    *args: object,
+    command: Sequence[str] = (sys.executable,),
+    ranks: Sequence[int] = (),
+    port: int = 0,
+    **variables: str,
 ) -> list[subprocess.Popen[str]]:
-    """Processes that `command` and `args` begin, as a launcher starts those of one run; by default of Python."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    """Processes that `command` and `args` begin, as a launcher starts those of one run; by default of Python.
+
+    `ranks`: only these; `port`: where they meet, by default a free one; `variables`: of the environment.
+    """
+    if not port:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
     where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(count), "OMP_NUM_THREADS": "1"}
     return [
         subprocess.Popen(
             [*command, *map(str, args)],
             cwd=cwd,
-            env=environment(**where, RANK=str(rank), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(count)),
+            env=environment(**where, RANK=str(rank), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(count), **variables),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
-        for rank in range(count)
+        for rank in ranks or range(count)
     ]
 
 

@@ -24,12 +24,15 @@ from nlptools.corpora.token_file import Corpus, TextCounts
 from nlptools.files import artifacts
 from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.loop import fit
+from nlptools.training.engine.sharded import ShardedWeights
 from nlptools.training.engine.weights import Weights
 from nlptools.training.objectives import CausalLM
 
 
 class Shards(Weights):
     """Float32 weights of which each process keeps, and updates, a part of the rows."""
+
+    norm = ShardedWeights.norm
 
     def __init__(self, objective: nn.Module, backend: Backend) -> None:
         super().__init__(objective, backend)
@@ -57,10 +60,6 @@ class Shards(Weights):
 
     def reduce(self) -> None:
         pass
-
-    def norm(self) -> float:
-        squares = sum(float(p.grad.double().square().sum()) for p in self.parameters.values() if p.grad is not None)
-        return float(self.backend.sum([squares])[0] ** 0.5)
 
     def publish(self) -> None:
         pass

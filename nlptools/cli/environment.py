@@ -13,7 +13,14 @@ from nlptools.cli import usage
 from nlptools.errors import visible
 
 # what no option reads, but something else does: this package, its tests, its benchmarks
-_OTHERS = {"NLPTOOLS_DEBUG", "NLPTOOLS_DATA", "NLPTOOLS_EMULATE_BF16", "NLPTOOLS_TEST_PROCESSES", "NLPTOOLS_TEST_ALL"}
+_OTHERS = {
+    "NLPTOOLS_DEBUG",
+    "NLPTOOLS_PROCESS_TIMEOUT",
+    "NLPTOOLS_DATA",
+    "NLPTOOLS_EMULATE_BF16",
+    "NLPTOOLS_TEST_PROCESSES",
+    "NLPTOOLS_TEST_ALL",
+}
 _PREFIX = "NLPTOOLS_"
 
 

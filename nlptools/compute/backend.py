@@ -11,6 +11,7 @@ import logging
 import os
 import random
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -30,7 +31,7 @@ from nlptools.compute import cluster, contention, processor  # noqa: E402
 from nlptools.compute.precision import fastest  # noqa: E402
 from nlptools.compute.processor import has_bf16, has_slow_mkl  # noqa: E402
 from nlptools.configs import Compute  # noqa: E402
-from nlptools.errors import NlptoolsError, Unavailable, UsageError  # noqa: E402
+from nlptools.errors import NlptoolsError, Unavailable, UsageError, exit_status  # noqa: E402
 
 if TYPE_CHECKING:
     import numpy as np
@@ -221,7 +222,7 @@ class Backend:
             try:
                 box["value"] = compute()
             except Exception as problem:
-                error, box["exit_code"] = problem, getattr(problem, "exit_code", 1)
+                error, box["exit_code"] = problem, exit_status(problem)
         box = self.broadcast(box)
         if error is not None:
             raise error
@@ -254,12 +255,12 @@ class Backend:
                 dist.barrier()
 
     def _communication(self) -> AbstractContextManager[None]:
-        return cluster.communication(self.rank, self.world_size)
+        return cluster.communication(self.rank)
 
     def close(self) -> None:
-        """Leave the group of processes."""
-        if self.world_size > 1 and dist.is_initialized():
-            dist.destroy_process_group()
+        """Leave the group of processes; in a `finally` clause, the other processes learn that an error ends this one."""
+        if self.world_size > 1:
+            cluster.leave(exit_status(sys.exc_info()[1]))
 
     # -- random numbers -------------------------------------------------------------------------------------------
 

@@ -165,13 +165,16 @@ class _Loop:
             return
         if self.log is not None:
             self.log.event("skipped", step=progress.step, loss=str(row["loss"]), grad_norm=str(row["grad_norm"]))
-        messages.warn(f"step {progress.step}: loss or gradient not finite, update skipped", kind="update skipped")
+        where = self.state.not_finite()
+        messages.warn(
+            f"step {progress.step}: loss or gradient not finite{where}, update skipped", kind="update skipped"
+        )
         if progress.bad_steps >= MOST_BAD_STEPS:
-            self._refuse(f"{MOST_BAD_STEPS} consecutive steps")
+            self._refuse(f"{MOST_BAD_STEPS} consecutive steps", where)
 
-    def _refuse(self, which: str) -> NoReturn:
+    def _refuse(self, which: str, where: str = "") -> NoReturn:
         raise Diverged(
-            f"loss or gradient not finite in {which}, up to step {self.state.progress.step}",
+            f"loss or gradient not finite{where} in {which}, up to step {self.state.progress.step}",
             hint="use a smaller --lr or a longer --warmup; the last checkpoint is older than these steps",
         )
 

@@ -58,6 +58,7 @@ class Fit:
         self.facts: Mapping[str, float] = {}  # of the last batch
         self.measured: dict[str, float] = {}  # sums of measures since the last report
         self.targets = 0.0  # and targets
+        self.finite = True  # whether the loss of this process was finite in the last step
 
     def step(self) -> dict[str, float]:
         """One update with the gradient of the mean loss over all targets of all accumulated batches and all processes.
@@ -70,6 +71,8 @@ class Fit:
             batches = self._collect()
             counts = self._counts(batches)
             sums = self._accumulate(batches, counts)
+        if self.progress.bad_steps and self.backend.world_size > 1 and not self.weights.divided:
+            self.finite = self.finite and math.isfinite(self.weights.norm())  # before the sum over all processes
         self.weights.reduce()
         self.optimizer.adjust_gradients()
         mean = sum(sums[name] / max(1.0, count) for name, count in counts.items())
@@ -122,12 +125,21 @@ class Fit:
                 if not name.startswith(CARRIED):
                     total[name] = total.get(name, 0.0) + float(value.detach())
         self.facts = self.objective.facts(batches[-1])
+        self.finite = all(map(math.isfinite, total.values()))
         sums = dict(zip(total, self.backend.sum(list(total.values())), strict=True))
         for name, value in sums.items():
             if name not in counts:
                 self.measured[name] = self.measured.get(name, 0.0) + value
         self.targets += sum(counts.values())
         return sums
+
+    def not_finite(self) -> str:
+        """Which processes had a loss that was not finite in the last step, for a message; all call this together."""
+        own = [float(rank == self.backend.rank and not self.finite) for rank in range(self.backend.world_size)]
+        ranks = [str(rank) for rank, bad in enumerate(self.backend.sum(own)) if bad]
+        if not ranks or self.backend.world_size == 1:
+            return ""
+        return f" on rank{'s' * (len(ranks) > 1)} {', '.join(ranks)}"
 
     def report(self) -> dict[str, float]:
         """The facts of the last batch, and the means of measures per target since the last report."""
