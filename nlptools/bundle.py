@@ -132,12 +132,14 @@ def save(
     start: int | None = None,
     ends: Sequence[int] = (),
     adapter: peft.Adapter | None = None,
+    keeps_around: bool = False,
 ) -> None:
     """Write the bundle of a language model; the manifest last, with the `files` that are in the directory already.
 
     Args:
         start, ends: the token before the first one of a text, None: `eos`; and other tokens that end one.
         adapter: of a model with adapters; the other weights are left out.
+        keeps_around: whether the tokenizer keeps the tokens that it puts around texts; else it gets those of our models.
 
     Raises:
         StreamError: disk full or another write error.
@@ -145,7 +147,7 @@ def save(
     start = eos if start is None else start
     special = {"bos_token_id": start, "eos_token_id": [eos, *ends] if ends else eos}
     more = {**special, "nlptools": {"document": document, "arch": arch}}
-    names = [*files, *tokenizer.save(directory, text_ends.around(arch, tokenizer, special))]
+    names = [*files, *tokenizer.save(directory, None if keeps_around else text_ends.around(arch, tokenizer, special))]
     _save(directory, arch, model.config, weights, more, training, names, special, adapter=adapter)
 
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from nlptools.configs import option, redefined
+from nlptools.configs.lora import LoRA
 from nlptools.configs.tasks.shared import TaskOptions
 from nlptools.errors import UsageError
 
@@ -20,14 +21,14 @@ def dimensions(text: str | None) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class SimilarityOptions(TaskOptions):
+class SimilarityOptions(LoRA, TaskOptions):
     """Sentence vectors: similar texts get similar vectors"""
 
     model: str | None = redefined(
         TaskOptions,
         "model",
         None,
-        "Encoder: a sentence-transformers directory, whose pooling is kept, or a BERT, RoBERTa, MPNet and so on.",
+        "A sentence-transformers directory, whose pooling is kept; or an encoder or decoder, such as a BERT or a LLaMA.",
     )
     best: str = redefined(
         TaskOptions,

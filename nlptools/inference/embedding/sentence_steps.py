@@ -10,10 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from nlptools.errors import BundleError, display
 from nlptools.files import artifacts, json_fields
+from nlptools.layers.linear import ACTIVATIONS
 
 MODULES = "modules.json"
 _POOLINGS = {  # new name -> name in `layers.pooling`
@@ -32,7 +35,14 @@ _OLD_POOLINGS = {  # old name -> name in `layers.pooling`; several may be true, 
     "pooling_mode_weightedmean_tokens": "weighted-mean",
     "pooling_mode_lasttoken": "last",
 }
-_ACTIVATIONS = {"Tanh": "tanh", "Identity": "none", "ReLU": "relu", "GELU": "gelu"}
+_MODULES = {
+    "tanh": "torch.nn.modules.activation.Tanh",
+    "none": "torch.nn.modules.linear.Identity",
+    "relu": "torch.nn.modules.activation.ReLU",
+    "gelu": "torch.nn.modules.activation.GELU",
+}
+_ACTIVATIONS = {module.rsplit(".", 1)[-1]: name for name, module in _MODULES.items()}
+_FUNCTIONS = {**ACTIVATIONS, "tanh": torch.tanh}
 
 
 @dataclass(frozen=True)
@@ -41,7 +51,13 @@ class Dense:
 
     weight: Tensor  # (out, in)
     bias: Tensor | None
-    activation: str  # tanh, relu, gelu or none
+    activation: str  # a key of `_FUNCTIONS`
+
+    def __call__(self, vectors: Tensor) -> Tensor:
+        """(B, in) -> (B, out)."""
+        weight, bias = (None if part is None else part.to(vectors) for part in (self.weight, self.bias))
+        assert weight is not None
+        return _FUNCTIONS[self.activation](F.linear(vectors, weight, bias))
 
 
 @dataclass(frozen=True)
@@ -77,12 +93,12 @@ class SentenceSteps:
 
 
 def write(directory: Path, steps: SentenceSteps, width: int) -> list[str]:
-    """Write the files of steps without dense layers next to an encoder with hidden states of this width. Returns their names.
+    """Write the files of the steps next to an encoder with hidden states of this width. Returns their names.
 
     Raises:
         StreamError: disk full or another write error.
     """
-    kinds = ["Transformer", "Pooling", *(["Normalize"] if steps.normalize else [])]
+    kinds = ["Transformer", "Pooling", *["Dense"] * len(steps.dense), *(["Normalize"] if steps.normalize else [])]
     folders = ["", *(f"{number}_{kind}" for number, kind in enumerate(kinds[1:], 1))]
     modules = [
         {"idx": number, "name": str(number), "path": folder, "type": f"sentence_transformers.models.{kind}"}
@@ -105,9 +121,21 @@ def write(directory: Path, steps: SentenceSteps, width: int) -> list[str]:
     }
     for folder in folders[1:]:
         (directory / folder).mkdir(exist_ok=True)
+    tensors = dict[str, dict[str, Tensor]]()
+    for number, dense in enumerate(steps.dense, 2):
+        files[f"{number}_Dense/config.json"] = {
+            "in_features": dense.weight.shape[1],
+            "out_features": dense.weight.shape[0],
+            "bias": dense.bias is not None,
+            "activation_function": _MODULES[dense.activation],
+        }
+        own = {"linear.weight": dense.weight, "linear.bias": dense.bias}
+        tensors[f"{number}_Dense/model.safetensors"] = {k: tensor for k, tensor in own.items() if tensor is not None}
     for name, data in files.items():
         artifacts.write_json(directory / name, data)
-    return list(files)
+    for name, each in tensors.items():
+        artifacts.save_tensors(directory / name, each)
+    return [*files, *tensors]
 
 
 def read(directory: Path) -> SentenceSteps | None:

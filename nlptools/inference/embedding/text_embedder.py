@@ -39,7 +39,6 @@ from nlptools.inference.embedding.sentence_steps import SentenceSteps
 from nlptools.inference.embedding.units import Units
 from nlptools.inference.opening import Asked, Opened
 from nlptools.layers import packed
-from nlptools.layers.linear import ACTIVATIONS
 from nlptools.layers.quantized import Rounding
 from nlptools.text.unknown import UnknownTokens
 
@@ -47,8 +46,6 @@ if TYPE_CHECKING:
     from nlptools.models.encoders.bert import BertWithHeads
     from nlptools.models.tasks.with_heads import WithHeads
     from nlptools.models.translation.transformer import Transformer
-
-_ACTIVATIONS = {**ACTIVATIONS, "tanh": torch.tanh}
 
 
 class TextEmbedder:
@@ -252,7 +249,7 @@ def _opened(asked: Asked[Embed], opened: Opened[object], reader: LineReader) -> 
 def after_pooling(vectors: torch.Tensor, steps: SentenceSteps) -> torch.Tensor:
     """Apply the steps after pooling to vectors (B, D): dense layers and normalization."""
     for dense in steps.dense:
-        vectors = _ACTIVATIONS[dense.activation](F.linear(vectors, dense.weight, dense.bias))
+        vectors = dense(vectors)
     return F.normalize(vectors, dim=-1) if steps.normalize else vectors
 
 

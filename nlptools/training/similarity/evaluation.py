@@ -21,7 +21,7 @@ _CELLS = 1 << 22  # scores that are computed at a time
 
 
 def vectors(
-    objective: SimilarityLoss, features: Features, backend: Backend, stop: Callable[[], bool]
+    objective: SimilarityLoss, features: Features, pad: int, backend: Backend, stop: Callable[[], bool]
 ) -> torch.Tensor | None:
     """(R, D), float32 on the CPU: the vectors of all rows; None when `stop()` becomes true."""
     order = np.argsort(-features.lengths, kind="stable")  # the longest first: if memory runs out, it does at once
@@ -30,7 +30,7 @@ def vectors(
         if stop():
             return None
         rows = order[start : start + _ROWS]
-        batch = features.rows.batch(rows, objective.model.config.pad)
+        batch = features.rows.batch(rows, pad)
         part = objective.vectors(*map(backend.put, (batch.ids, batch.mask, batch.types))).float().cpu()
         out = part.new_empty(len(order), part.shape[1]) if out is None else out
         out[torch.from_numpy(rows)] = part

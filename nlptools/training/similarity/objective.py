@@ -17,8 +17,9 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from nlptools.batches.features import FeatureBatch
+from nlptools.inference.embedding.sentence_steps import Dense
 from nlptools.layers import pooling
-from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.tasks.heads import EncoderWithHeads
 from nlptools.training.objective import Objective
 from nlptools.training.similarity import losses
 
@@ -36,6 +37,7 @@ class SimilaritySettings:
         dimensions: see `losses.over_dimensions`.
         chunk: rows that are computed at a time, 0: all.
         scores: the lowest and the highest score, which stand for the cosines 0 and 1; None: scores are cosines.
+        dense: layers after the pooling, which are not trained.
     """
 
     pooling: tuple[str, ...] = ("mean",)
@@ -44,6 +46,7 @@ class SimilaritySettings:
     dimensions: tuple[int, ...] = ()
     chunk: int = 0
     scores: tuple[float, float] | None = None
+    dense: tuple[Dense, ...] = ()
 
     def cosines(self, scores: Tensor) -> Tensor:
         """The cosines that scores (N,) stand for."""
@@ -56,7 +59,7 @@ class SimilaritySettings:
 class SimilarityLoss(Objective):
     """See the module's docstring."""
 
-    def __init__(self, model: BertWithHeads, settings: SimilaritySettings) -> None:
+    def __init__(self, model: EncoderWithHeads, settings: SimilaritySettings) -> None:
         super().__init__(model)
         self.settings = settings
 
@@ -104,4 +107,7 @@ class SimilarityLoss(Objective):
 
     def _pooled(self, ids: Tensor, mask: Tensor, types: Tensor) -> Tensor:
         """(B, T) -> (B, D)."""
-        return pooling.pool(self.model.states(ids, mask, types).last, mask, self.settings.pooling)
+        vectors = pooling.pool(self.model.states(ids, mask, types).last, mask, self.settings.pooling)
+        for dense in self.settings.dense:
+            vectors = dense(vectors)
+        return vectors

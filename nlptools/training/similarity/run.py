@@ -1,4 +1,4 @@
-"""The task similarity of `finetune`: an encoder with similar vectors for similar texts, in a sentence-transformers directory."""
+"""The task similarity of `finetune`: similar vectors for similar texts, by a model in a sentence-transformers directory."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from nlptools import bundle, messages
+from nlptools import messages
 from nlptools.batches.features import WEIGHT, Encoding, FeatureBatches, Features
 from nlptools.batches.source import Share
 from nlptools.compute.backend import Backend
@@ -31,14 +29,16 @@ from nlptools.inference.embedding.sentence_steps import SentenceSteps
 from nlptools.inference.opening import Opened, open_model
 from nlptools.json_types import JsonObject
 from nlptools.metrics.criterion import Criterion
-from nlptools.models import registry
-from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.huggingface import peft
+from nlptools.models.tasks.heads import EncoderWithHeads
 from nlptools.tasks import task as tasks
 from nlptools.text.unknown import UnknownTokens
+from nlptools.training import lora
 from nlptools.training.engine.job import Trained, run_job
 from nlptools.training.engine.loop import Evaluate
 from nlptools.training.engine.spooled import Spooled
-from nlptools.training.similarity import evaluation
+from nlptools.training.similarity import bases, evaluation
+from nlptools.training.similarity.bases import SentenceBase
 from nlptools.training.similarity.objective import ANCHOR, NEGATIVE, POSITIVE, SimilarityLoss, SimilaritySettings
 
 _SCORE = "score"  # the target with the score of an example; in examples with scores alone
@@ -93,7 +93,9 @@ class _Similarity:
     run: FinetuneTraining
     inputs: Sequence[str]
     seed: int
-    opened: Opened[BertWithHeads]
+    opened: Opened
+    base: SentenceBase
+    adapter: peft.Adapter | None  # None: all weights are trained
     files: Files
     encoding_errors: str
     train: SimilarityData | None = None
@@ -122,12 +124,11 @@ class _Similarity:
         return Criterion(name, higher_is_better=name != "loss")
 
     def settings(self) -> JsonObject:
-        return {**asdict(self.options), **asdict(self.files)}
+        base = {} if self.adapter is None else {"base": self.adapter.digest}
+        return {**asdict(self.options), **asdict(self.files), **base}
 
     def spool(self, directory: Path, backend: Backend, held_out: bool) -> Spooled[SimilarityData]:
-        encoding = tasks.pretrained_encoding(
-            self.opened.bundle, self.steps.max_length or 0, backend.threads, training=True
-        )
+        encoding = self.base.encoding(self.steps.max_length or 0, backend.threads)
         self.train = self._encoded(directory / "train", self.inputs, encoding, "train")
         valid = None
         if held_out and self.run.held_out:
@@ -201,18 +202,8 @@ class _Similarity:
         if scores is not None:
             messages.note(f"scores: {scores[0]:g} stands for the cosine 0, {scores[1]:g} for 1")
 
-    def model(self) -> BertWithHeads:
-        """The encoder, without other heads than its pooler, which is kept as it is."""
-        base = self.opened.bundle
-        heads = ("pooler",) if "pooler" in base.heads else ()
-        torch.manual_seed(self.seed)
-        model = registry.build(base.arch, base.model.config, heads=heads)
-        assert isinstance(model, BertWithHeads)
-        own = base.model.state_dict()
-        model.load_state_dict({name: own[name] for name in model.state_dict()})
-        if model.encoder.pooler is not None:
-            model.encoder.pooler.requires_grad_(False)
-        return model
+    def model(self) -> EncoderWithHeads:
+        return self.base.model(self.seed, self.adapter)
 
     def _loss_settings(self) -> SimilaritySettings:
         assert self.train is not None
@@ -223,14 +214,14 @@ class _Similarity:
             scores = (low, high) if high > low and (low < -1 or high > 1) else None
         sizes = dimensions(options.dims)
         return SimilaritySettings(
-            self.steps.pooling, options.scale, options.symmetric, sizes, options.chunk_size, scores
+            self.steps.pooling, options.scale, options.symmetric, sizes, options.chunk_size, scores, self.steps.dense
         )
 
-    def objective(self, model: BertWithHeads) -> SimilarityLoss:
+    def objective(self, model: EncoderWithHeads) -> SimilarityLoss:
         return SimilarityLoss(model, self._loss_settings())
 
-    def source(self, data: Spooled[SimilarityData], model: BertWithHeads, backend: Backend) -> RandomBatches:
-        features, pad = data.train.features, self.opened.bundle.model.config.pad
+    def source(self, data: Spooled[SimilarityData], model: EncoderWithHeads, backend: Backend) -> RandomBatches:
+        features, pad = data.train.features, self.base.pad
         size = self.run.batch_size or min(1024, max(32, features.num_examples // 32))
         joint, share = Share.of(size, self.run.global_batch, backend.rank, backend.world_size)
         return RandomBatches(features, joint, seed=self.seed, pad=pad, share=share)
@@ -240,12 +231,12 @@ class _Similarity:
             return None
         features, size = data.valid.features, self.run.batch_size or 32
 
-        def evaluate(model: BertWithHeads, stop: Callable[[], bool]) -> dict[str, float] | None:
+        def evaluate(model: EncoderWithHeads, stop: Callable[[], bool]) -> dict[str, float] | None:
             numbers = None
             if backend.is_main:
                 objective = self.objective(model)
                 alone = stop if backend.world_size == 1 else lambda: False
-                rows = evaluation.vectors(objective, features, backend, alone)
+                rows = evaluation.vectors(objective, features, self.base.pad, backend, alone)
                 numbers = None if rows is None else evaluation.measure(objective, rows, features, size)
             shared: dict[str, float] | None = backend.broadcast(numbers)
             return shared
@@ -253,35 +244,37 @@ class _Similarity:
         return evaluate
 
     def save(
-        self, directory: Path, model: BertWithHeads, weights: Mapping[str, Tensor], record: Mapping[str, object]
+        self, directory: Path, model: EncoderWithHeads, weights: Mapping[str, Tensor], record: Mapping[str, object]
     ) -> None:
-        base = self.opened.bundle
         files = sentence_steps.write(directory, self.steps, model.config.hidden_size)
         published = hub_cache.origin(str(self.options.model))
         training = {**record, **({"base": dict(published)} if published else {})}
-        bundle.save_encoder(directory, model, weights, base.tokenizer, arch=base.arch, training=training, files=files)
+        self.base.save(directory, model, weights, training, files, self.adapter)
 
     def advice(self, name: str) -> str:
         file = streams.regular_file([*self.inputs, self.run.valid])
         return shlex.join(["nlptools", "neighbors", name, "--corpus", file or "FILE", "--text", "A text"])
 
 
-def _steps(opened: Opened[BertWithHeads], options: Finetune) -> SentenceSteps:
+def _steps(opened: Opened, options: Finetune) -> SentenceSteps:
     """The steps of the new directory: those of the model, with what the options change. Raises BundleError, UsageError."""
     own, base, where = opened.steps, opened.bundle, display(str(opened.path))
-    if own is not None and own.dense:
-        raise BundleError(f"{where}: models with dense layers after the pooling cannot be trained")
     if own is not None and own.default_prompt is not None and not own.include_prompt:
         raise BundleError(f"{where}: models that leave the prompt out of the pooling cannot be trained")
     longest = options.max_length or (own.max_length if own is not None else None) or base.model.max_context
     if options.max_length and base.model.max_context is not None and options.max_length > base.model.max_context:
         raise UsageError(f"--max-length {options.max_length}: the limit of the model is {base.model.max_context}")
     pooling = (options.pooling,) if options.pooling is not None else own.pooling if own is not None else ("mean",)
+    size = len(pooling) * base.model.config.hidden_size
+    for dense in own.dense if own is not None else ():
+        if dense.weight.shape[1] != size:
+            raise UsageError(
+                f"--pooling: the dense layers of {where} take {dense.weight.shape[1]} dimensions, not {size}"
+            )
+        size = dense.weight.shape[0]
     found = dimensions(options.dims)
-    if found and found[0] > len(pooling) * base.model.config.hidden_size:
-        raise UsageError(
-            f"--dims {options.dims}: the vectors have {len(pooling) * base.model.config.hidden_size} dimensions"
-        )
+    if found and found[0] > size:
+        raise UsageError(f"--dims {options.dims}: the vectors have {size} dimensions")
     if own is not None:
         return replace(own, encoder=opened.path, pooling=pooling, max_length=longest)
     return SentenceSteps(opened.path, pooling, True, (), True, longest, False, {}, None)
@@ -297,15 +290,16 @@ def finetune(
     encoding_errors: str = "strict",
     invocation: Mapping[str, object] | None = None,
 ) -> Trained:
-    """Train the encoder in `settings.model` on similar texts.
+    """Train the model in `settings.model` on similar texts. Dense layers after the pooling are not trained.
 
     Raises:
-        UsageError: a model that is not an encoder, or options that it lacks. And the errors of `open_model` and `run_job`.
+        UsageError: a model that is no encoder or decoder, or options that it lacks. And the errors of `open_model` and `run_job`.
     """
     names = streams.check_inputs(inputs, run.held_out)
-    opened: Opened[Any] = open_model(str(settings.model))
-    if registry.find(opened.bundle.arch).family != registry.ENCODER:
-        raise UsageError(f"--task similarity: {display(str(settings.model))} is not an encoder")
-    task = _Similarity(settings, run, names, compute.seed, opened, files, encoding_errors)
+    name = str(settings.model)
+    opened = open_model(name)
+    base = bases.of(opened, name)
+    adapter = lora.adapter(settings, opened.bundle, name)
+    task = _Similarity(settings, run, names, compute.seed, opened, base, adapter, files, encoding_errors)
     _ = task.steps
     return run_job(task, run, compute, invocation)

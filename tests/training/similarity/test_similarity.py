@@ -18,6 +18,7 @@ from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
 from nlptools.training.similarity import evaluation
 from nlptools.training.similarity.objective import ANCHOR, NEGATIVE, POSITIVE, SimilarityLoss, SimilaritySettings
 from tests.tasks.tiny_tasks import FP32, encoder
+from tests.tiny_bundles import words_bundle
 
 SIZES = EncoderConfig(30, 16, 2, 2, 32, max_position_embeddings=16, hidden_dropout=0.2, attention_dropout=0.2)
 
@@ -159,6 +160,41 @@ def test_from_examples_to_vectors(call: Run, tmp_path: Path) -> None:
         "finetune", "--task", "similarity", "-m", "ranked", "--steps", 1, "--threads", 1, "-o", "more", "valid.tsv"
     )
     assert again.code == 0, again.err
+
+
+def test_counts_are_refused(call: Run, tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").write_text("".join(f"{a}\t{b}\n" for a, b, _ in groups(64, 0)))
+    (tmp_path / "words.txt").write_text("".join(f"{a}\n" for a, _, _ in groups(64, 0)))
+    done = call("train-lm", "--arch", "ngram", "--order", 2, "-t", "whitespace", "-o", "counts", "words.txt")
+    assert done.code == 0, done.err
+    done = call("finetune", "--task", "similarity", "-m", "counts", "-o", "out", "train.tsv")
+    assert (done.code, done.err) == (2, "nlptools finetune: --task similarity: counts is not an encoder or a decoder\n")
+
+
+@pytest.mark.parametrize("arch", ["transformer", "lstm"])
+def test_language_models_learn_vectors(call: Run, tmp_path: Path, arch: str) -> None:
+    words_bundle(tmp_path / "model", arch)
+    (tmp_path / "train.tsv").write_text("".join(f"{a}\t{b}\n" for a, b, _ in groups(64, 0)))
+    done = call(
+        "finetune",
+        "--task",
+        "similarity",
+        "-m",
+        "model",
+        "--steps",
+        2,
+        "--threads",
+        1,
+        "--force",
+        "-o",
+        "out",
+        "train.tsv",
+    )
+    assert done.code == 0, done.err
+    vectors = [
+        nlptools.load(tmp_path / name, compute=FP32, settings=Embed()).embed(["w1", ""]) for name in ("model", "out")
+    ]
+    assert vectors[0].shape == vectors[1].shape and np.isfinite(vectors[1]).all()
 
 
 @pytest.mark.parametrize(
