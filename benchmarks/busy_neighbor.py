@@ -6,8 +6,8 @@ A neighbor is a Python process that counts, with the priority of the job. Each j
 one, and with one per core, by nlptools as it comes, and with a number of threads that is fixed by --threads. The other side of
 decoding is `transformers`, of embedding `sentence-transformers`, where that is installed; --alone leaves them out, since
 beside neighbors they take minutes. The model is GPT-2 with --layers layers, 512 wide, random weights, in fp32; sentences are
-embedded by all-MiniLM-L6-v2; the model that is trained has 2 layers, 128 wide. Training keeps its threads, because some of its
-sums are split between them, and a seed gives the same weights again.
+embedded by all-MiniLM-L6-v2; the model that is trained has 2 layers, 128 wide. Inference takes fewer threads beside neighbors.
+Training keeps them, so that a seed gives the same weights, and lets them wait without spinning.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class Backend:
         """Choose the kernels that training computes with. Raises Unavailable for fp16, which needs scaled losses."""
         if self.precision == "fp16":
             raise Unavailable("training in fp16 is not supported", hint="use --precision bf16 or fp32")
-        contention.end()  # some sums over a batch are split between threads
+        contention.keep_threads()
         _choose_float32_products()
 
     def for_inference(self, module: Model) -> Model:

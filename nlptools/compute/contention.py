@@ -1,9 +1,12 @@
-"""Fewer threads while other processes use the cores.
+"""Threads while other processes use the cores.
 
-The threads of a product wait for each other at its end. If another process has taken the core of one of them, all wait until it
-runs again, for milliseconds, at each of some hundred products of a step. One thread fewer is then several times as fast.
-In inference, the number of threads changes no number: each sum is made by one thread. In training it does, in LayerNorm's
-backward, so there it stays.
+The threads of a product wait for each other at its end, and spin for up to 3 ms meanwhile. If another process has taken the core
+of one of them, the others spin on cores that it could run on, at each of some hundred products of a step.
+
+Inference then takes fewer threads. Training keeps them, because the number of threads can change the last bits of a weight:
+LayerNorm's backward and sums of all elements add up in another order, and the last few elements of each thread's share have
+other instructions in sigmoid, SiLU, tanh-GELU and softplus. Its threads wait without spinning instead, so each number stays the
+same.
 
 Two counters of Linux tell that this happens. Threads that are ready but have no core count the time that they wait
 (/proc/self/task/*/schedstat), and the kernel counts the time that each core was busy (/proc/stat), of which this process knows
@@ -13,6 +16,7 @@ its own part. Elsewhere nothing is adapted.
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,8 +24,10 @@ from pathlib import Path
 
 import torch
 
+from nlptools.compute import memory
+
 _INTERVAL = 0.2  # seconds between two looks; /proc/stat counts hundredths
-_WAITS = 0.1  # waiting that is noticed, as a part of the time, all threads together
+_WAITING = 0.1  # waiting that is noticed, as a part of the time, all threads together
 _SPARE = 0.3  # of a core: what others may use without a thread fewer
 _CALM = 5  # looks in a row with free cores before another thread is added
 
@@ -54,7 +60,7 @@ def reading() -> Counters:
 
 
 class Watch:
-    """Chooses the number of threads, at most `threads`, of `cores` for this process."""
+    """Chooses how many threads can run at once, at most `threads`, of `cores` for this process."""
 
     def __init__(self, threads: int, cores: int, read: Callable[[], Counters] = reading) -> None:
         self.most, self._cores, self._read = threads, cores, read
@@ -63,11 +69,11 @@ class Watch:
         self._last = read()
 
     def look(self) -> int:
-        """The number of threads from now on."""
+        """The number of threads that can run at once from now on."""
         now, last = self._read(), self._last
         elapsed = max(now.now - last.now, 1e-9)
         others = max(0.0, (now.busy - last.busy) - (now.own - last.own)) / elapsed
-        waits = (now.waited - last.waited) / elapsed > _WAITS
+        waits = (now.waited - last.waited) / elapsed > _WAITING
         free = max(1, min(self.most, int(self._cores - others + _SPARE)))
         self._last = now
         self._calm = self._calm + 1 if free > self.threads and not waits else 0
@@ -78,12 +84,45 @@ class Watch:
         return self.threads
 
 
+class ShortWaits:
+    """While this exists, threads that wait for each other sleep at once, until `end`.
+
+    libgomp, which runs PyTorch's threads on Linux, lets a thread spin 300,000 times before it sleeps, and 100 times while it has
+    more threads than cores. Each Python thread that computes gets its own threads of libgomp. So Python threads start here that
+    compute once and sleep, as many as it takes. Another OpenMP than libgomp is not affected.
+    """
+
+    def __init__(self, threads: int, cores: int) -> None:
+        """`threads`: of each product, at least 2; `cores`: that libgomp knows."""
+        self._over = threading.Event()
+        count = -(-(cores + 1 - threads) // (threads - 1))  # each Python thread adds all but itself
+        started = threading.Barrier(count + 1)
+
+        def hold() -> None:
+            memory.start_threads(threads)
+            started.wait()
+            self._over.wait()
+
+        self._holders = [threading.Thread(target=hold, daemon=True) for _ in range(count)]
+        for holder in self._holders:
+            holder.start()
+        started.wait()
+
+    def end(self) -> None:
+        """Threads spin again."""
+        self._over.set()
+        for holder in self._holders:
+            holder.join()
+
+
 _watch: Watch | None = None
+_waits: ShortWaits | None = None
+_training = False
 _next = 0.0
 
 
 def begin(threads: int, cores: int) -> None:
-    """Adapt the number of threads from now on, at most `threads`, where the system has the counters."""
+    """Adapt the threads from now on, at most `threads`, where the system has the counters."""
     global _watch
     end()
     if threads > 1:
@@ -93,20 +132,40 @@ def begin(threads: int, cores: int) -> None:
             _watch = None
 
 
-def end() -> None:
-    """All threads from now on, whatever other processes do."""
-    global _watch
+def keep_threads() -> None:
+    """All threads from now on, in training: only their waiting is adapted."""
+    global _training
+    _training = True
     if _watch is not None:
         torch.set_num_threads(_watch.most)
-    _watch = None
+
+
+def end() -> None:
+    """All threads from now on, whatever other processes do."""
+    global _watch, _training
+    keep_threads()
+    _spin()
+    _watch, _training = None, False
 
 
 def look() -> None:
     """Called between two steps of a computation, as often as they come."""
-    global _next
+    global _next, _waits
     if _watch is None or time.monotonic() < _next:
         return
     _next = time.monotonic() + _INTERVAL
-    before = _watch.threads
-    if _watch.look() != before:
-        torch.set_num_threads(_watch.threads)
+    before, threads = _watch.threads, _watch.look()
+    if not _training:
+        if threads != before:
+            torch.set_num_threads(threads)
+    elif threads == _watch.most:
+        _spin()
+    elif _waits is None:
+        _waits = ShortWaits(_watch.most, len(os.sched_getaffinity(0)))
+
+
+def _spin() -> None:
+    global _waits
+    if _waits is not None:
+        _waits.end()
+    _waits = None

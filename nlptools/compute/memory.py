@@ -69,10 +69,15 @@ def give_threads_arenas(threads: int) -> None:
     these arenas, and 0.95 ms without. The threads start here, before other threads, such as a progress bar's, take the arenas.
     The backward thread starts later and shares the first arena, the only one that can grow.
     """
-    import torch
-
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_ARENAS, threads)
+    start_threads(threads)
+
+
+def start_threads(threads: int) -> None:
+    """Let PyTorch start the threads of its kernels for the calling thread, which computes with `threads` of them."""
+    import torch
+
     torch.empty(threads * _GRAIN).fill_(0.0)
 
 

@@ -196,7 +196,7 @@ class Threads:
     threads: int = option(
         0,
         "CPU threads; 0: OMP_NUM_THREADS if set, else all cores available to this process, in inference fewer while other"
-        " processes use these.",
+        " processes use these. Trained weights do not depend on other processes.",
         low=0,
         metavar="N",
         free=True,

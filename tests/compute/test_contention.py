@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from tiny_models import SIZES
 
+from nlptools.batches.windows import ContiguousStreams, ShuffledWindows
 from nlptools.compute import contention
 from nlptools.compute.backend import Backend
-from nlptools.compute.contention import Counters, Watch
-from nlptools.configs import Compute
+from nlptools.compute.contention import Counters, ShortWaits, Watch
+from nlptools.configs import Compute, Training
+from nlptools.corpora.token_file import Corpus, TextCounts
+from nlptools.models import registry
+from nlptools.training.engine.steps import Fit
+from nlptools.training.objectives import CausalLM
 
 
 @dataclass
@@ -105,3 +115,90 @@ def test_all_threads_come_back_at_the_end(monkeypatch: pytest.MonkeyPatch) -> No
     contention.look()
     contention.end()
     assert chosen == [1, 2]
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    contention.end()
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Corpus:
+    ids = np.random.default_rng(0).integers(2, 50, 4_000).astype("uint16")
+    return Corpus(tmp_path / "ids", ids, TextCounts(tokens=len(ids) - 1), "")
+
+
+def trained(arch: str, corpus: Corpus) -> tuple[dict[str, torch.Tensor], list[bool]]:
+    """The weights after three steps, and whether waits were short in each.
+
+    Hidden states have 65 x 7 x 104 numbers. PyTorch splits them between threads, in the middle of a vector register.
+    """
+    torch.manual_seed(1)
+    sizes = {**SIZES[arch], "hidden_size": 104, "num_hidden_layers": 1, "hidden_dropout": 0.1}
+    model = registry.model_class(arch)(registry.config_class(arch)(**sizes))
+    model.initialize()
+    kind = ContiguousStreams if model.streams else ShuffledWindows
+    run = Training(output="", steps=3, batch_size=65, lr=1e-2, warmup=0)
+    state = Fit(CausalLM(model), kind(corpus, 7, 65, seed=1), Backend(torch.device("cpu")), run, None)
+    state.objective.train()
+    short = []
+    for _ in range(3):
+        state.step()
+        assert torch.get_num_threads() == 2
+        short.append(contention._waits is not None)
+    return dict(model.state_dict()), short
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_neighbors_change_no_weight(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bit for bit. With one thread instead of two, LayerNorm's weights have other gradients."""
+    monkeypatch.setattr(contention, "_INTERVAL", 0.0)
+    for arch in registry.names(registry.LANGUAGE):
+        alone, _ = trained(arch, corpus)
+        machine = Machine()
+
+        def read(machine: Machine = machine) -> Counters:
+            taken = machine.now.now >= 3
+            machine.second(1 if taken else 2, float(taken), float(taken))
+            return machine.read()
+
+        monkeypatch.setattr(contention, "Watch", lambda threads, cores, read=read: Watch(threads, cores, read))
+        contention.begin(2, 2)
+        disturbed, short = trained(arch, corpus)
+        contention.end()
+        assert short == [False, True, True], arch
+        assert [name for name in alone if not torch.equal(alone[name], disturbed[name])] == [], arch
+
+
+def test_threads_that_train_spin_again_when_neighbors_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine, chosen, short = Machine(), list[int](), list[bool]()
+    monkeypatch.setattr(contention, "Watch", lambda threads, cores: Watch(threads, cores, machine.read))
+    monkeypatch.setattr(contention, "_INTERVAL", 0.0)
+    monkeypatch.setattr(torch, "set_num_threads", chosen.append)
+    contention.begin(2, 2)
+    machine.second(1, 1, 1)
+    contention.look()
+    contention.keep_threads()
+    for own, others, waited in [(2, 0, 0), (1, 1, 1), *[(2, 0, 0)] * 6]:
+        machine.second(own, others, waited)
+        contention.look()
+        short.append(contention._waits is not None)
+    contention.end()
+    assert chosen == [1, 2, 2]
+    assert short == [True] * 6 + [False] * 2
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_short_waits_need_more_threads_than_cores() -> None:
+    alone = threading.active_count()
+    for threads, cores in [(2, 1), (2, 2), (2, 5), (3, 8), (8, 8), (20, 2)]:
+        waits = ShortWaits(threads, cores)
+        holders = threading.active_count() - alone
+        waits.end()
+        assert threads + holders * (threads - 1) > cores
+        assert holders == 0 or threads + (holders - 1) * (threads - 1) <= cores  # no more than needed
+        assert threading.active_count() == alone
