@@ -135,5 +135,8 @@ def _write(text: str, show: bool) -> None:
     if show and sys.stderr is not None:
         _draw("")
         with contextlib.suppress(OSError, ValueError):  # standard error is closed; the command still writes its data
-            sys.stderr.write(text + "\n")
-            sys.stderr.flush()
+            try:
+                sys.stderr.write(text + "\n")
+                sys.stderr.flush()
+            except BrokenPipeError:  # the text stays in the buffer: its next write must not end the process
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())

@@ -17,7 +17,7 @@ from nlptools.errors import UsageError, display
 from nlptools.files import artifacts, atomic
 from nlptools.files.json_fields import child
 from nlptools.json_types import JsonObject
-from nlptools.training.engine import run_directory
+from nlptools.training.engine import run_directory, stop
 from nlptools.training.engine.run_directory import RECORD, Record, RunData, RunSettings
 
 D = TypeVar("D", bound=RunData)
@@ -93,7 +93,7 @@ def run(
         Any error of the trainer. After an error while reading, or without checkpoints, the directory is as before.
     """
     settings, force = trainer.settings(), force and resume != "must"
-    with run_directory.locked(directory), contextlib.ExitStack() as stack:
+    with stop.despite_closed_pipes(), run_directory.locked(directory), contextlib.ExitStack() as stack:
         before = run_directory.previous(directory, resume, force, settings)
         if trainer.in_one_pass:
             data = trainer.read(stack.enter_context(atomic.scratch_beside(directory)))
@@ -112,9 +112,9 @@ def run(
         trainer.save(outcome, record)
         if outcome.stopped is not None:
             raise run_directory.stopped(directory, outcome.stopped, outcome.steps, force)
-    if before is not None and _is_finished(before, outcome.steps):
-        messages.note(run_directory.FINISHED.format(display(str(directory))))
-    trainer.report(outcome)
+        if before is not None and _is_finished(before, outcome.steps):
+            messages.note(run_directory.FINISHED.format(display(str(directory))))
+        trainer.report(outcome)
     return outcome
 
 

@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar, Token
 from types import FrameType, TracebackType
 
@@ -54,8 +54,7 @@ class Stop:
                 self._before[number] = signal.signal(number, self._handle)
             except ValueError:
                 return self
-        # a closed pipe on standard error must not end a training run
-        self._before[signal.SIGPIPE] = signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        self._before[signal.SIGPIPE] = signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # see `despite_closed_pipes`
         signals, self._signalled = os.pipe()
         os.set_blocking(self._signalled, False)
         signal.set_wakeup_fd(self._signalled, warn_on_full_buffer=False)
@@ -76,6 +75,20 @@ class Stop:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         self.reason = self.reason or signal.Signals(number).name
+
+
+@contextlib.contextmanager
+def despite_closed_pipes() -> Iterator[None]:
+    """Context in which a closed pipe on standard error does not end the process: a run needs no messages."""
+    try:
+        before = signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    except ValueError:  # not in the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGPIPE, before)
 
 
 _current: ContextVar[Stop | None] = ContextVar("stop", default=None)
