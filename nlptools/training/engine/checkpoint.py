@@ -118,7 +118,7 @@ class Checkpoints:
             if removes:
                 shutil.rmtree(temporary, ignore_errors=True)
             yield temporary
-        except (OSError, NlptoolsError) as error:
+        except BaseException as error:  # memory may run out as well
             if removes:
                 shutil.rmtree(temporary, ignore_errors=True)
             if isinstance(error, OSError | StreamError):
