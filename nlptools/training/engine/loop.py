@@ -12,11 +12,11 @@ from typing import Any, NoReturn
 import torch
 
 from nlptools import messages
-from nlptools.batches.source import BatchSource
+from nlptools.batches.source import CHECKPOINT, BatchSource
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training
 from nlptools.configs.units import duration, interval
-from nlptools.errors import Diverged, NlptoolsError, Stopped
+from nlptools.errors import Diverged, NlptoolsError, Stopped, reading
 from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.training.engine.averaging import Average, mean_weights
 from nlptools.training.engine.checkpoint import Checkpoints
@@ -61,13 +61,15 @@ def fit(
     them too. `weights` keeps the weights. At the end the model has its last weights in float32, not the best ones.
 
     Raises:
+        BundleError: the checkpoint lacks a part of the state.
         Diverged: loss or gradient was not finite in several consecutive steps, or in each step of the run; these updates
             were skipped.
     """
     state = Fit(objective, source, backend, run, checkpoints, weights)
     checkpoint = checkpoints.load_last() if checkpoints is not None else None
     if checkpoint is not None:
-        state.restore(*checkpoint)
+        with reading(CHECKPOINT):
+            state.restore(*checkpoint)
     if log is not None:
         log.begin(state.progress.step)
     with Stop(None if run.max_time is None else duration(run.max_time)) as stop:
@@ -233,8 +235,10 @@ class _Loop:
         self.state.objective.train()  # here, not in every step: visiting all modules takes 5% of a step of a bag of words
         if numbers is None:
             return None
-        # an infinite loss counts as the largest float: JSON has no infinity
-        return {name: value if math.isfinite(value) else sys.float_info.max for name, value in numbers.items()}
+        # a number that is not finite counts as the worst one: JSON has no infinity
+        highest = {self.criterion.name} if self.criterion.higher_is_better else set()
+        worst = {name: -sys.float_info.max if name in highest else sys.float_info.max for name in numbers}
+        return {name: value if math.isfinite(value) else worst[name] for name, value in numbers.items()}
 
     def _hold(self) -> None:
         """Add this step to the steps to average, and drop the oldest beyond `run.average`."""

@@ -23,7 +23,7 @@ from nlptools.configs.word_vectors import NAMES, TrainW2V, VectorRun
 from nlptools.corpora import word_sequences as data
 from nlptools.corpora.word_sequences import Sequences
 from nlptools.environment import available_threads
-from nlptools.errors import Diverged, OutputError, Stopped, UsageError, display
+from nlptools.errors import Diverged, OutputError, Stopped, UsageError, display, reading
 from nlptools.files import artifacts, atomic, streams
 from nlptools.files.json_fields import built, child
 from nlptools.json_types import JsonObject
@@ -274,8 +274,9 @@ class _WordVectors:
             checkpoints.clean()
             last = checkpoints.load_last()
             if last is not None:
-                for name, table in last[0].items():
-                    tables[name].copy_(table)
+                with reading(CHECKPOINT):
+                    for name, table in tables.items():
+                        table.copy_(last[0][name])
                 progress = built(ChunkProgress, last[2], CHECKPOINT)
         log = Log(None if checkpoints is None else place, plan.total, unit=trainer.unit, show=True)
         log.begin(progress.chunk)
