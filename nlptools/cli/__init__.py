@@ -177,7 +177,7 @@ def _default_signals() -> None:
     for number in (signal.SIGINT, signal.SIGPIPE):
         if signal.getsignal(number) is not signal.SIG_IGN or number == signal.SIGPIPE:
             signal.signal(number, signal.SIG_DFL)
-    atomic.remove_on_signals(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)
+    atomic.remove_on_signals(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGPIPE)
 
 
 def _die(number: signal.Signals) -> int:
