@@ -1,6 +1,6 @@
 """Commands in processes of their own that do not import PyTorch again: forks of a server that has imported it.
 
-The server also imports the modules of the package that open models, which most commands load.
+The server also imports the modules of the package that open models and those that train, which most commands load.
 Streams, working directory, environment, and exit status or signal are those of `python -m nlptools`, which they replace
 in tests of what commands do. Tests of start-up, imports, locales, closed streams and signals start interpreters.
 
@@ -44,7 +44,11 @@ def serve(address: str) -> None:
 
     import nlptools.cli
     import nlptools.cli.options
-    import nlptools.inference.loading  # noqa: F401
+    import nlptools.inference.loading
+    import nlptools.training.finetuning.finetune
+    import nlptools.training.language_model
+    import nlptools.training.preferences.ppo
+    import nlptools.training.word_vectors.train  # noqa: F401
 
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(address)
