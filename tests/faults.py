@@ -12,7 +12,7 @@ import pytest
 from nlptools.files import atomic
 
 # functions of os, which shutil and pathlib call too, and one of atomic
-CHANGES = ("replace", "mkdir", "unlink", "rmdir", "fsync", "exchange")
+CHANGES = ("replace", "mkdir", "unlink", "rmdir", "fsync", "chmod", "open", "exchange")
 
 
 class Killed(BaseException):
