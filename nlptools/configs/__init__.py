@@ -124,7 +124,9 @@ def delimiter_option() -> str | None:
 
 
 def quantize_option(
-    more: str = "", was: Mapping[str, str] = MappingProxyType({}), excludes: Conditions = ()
+    more: str = " embed --quantize int8 shows the loss, or score with a language model.",
+    was: Mapping[str, str] = MappingProxyType({}),
+    excludes: Conditions = (),
 ) -> str | None:
     """The option --quantize; `more` follows its help."""
     return option(

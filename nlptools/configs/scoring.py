@@ -246,6 +246,7 @@ class Score:
     )
     batch_tokens: int = option(4096, "Tokens per batch, padding included.", low=1, metavar="N")
     quantize: str | None = quantize_option(
+        " The perplexities with and without it show the loss.",
         was={"--weights int8": "--quantize int8"},
         excludes=("mixed", "mix_weights", "tune", "save", "dynamic"),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -28,6 +28,13 @@ class Quantizable(Protocol):
     @property
     def roundings(self) -> Sequence[Rounding]:
         """The parts that `quantize` rounds, of each of its models; empty: it has no layers to round."""
+
+
+class SamplesVectors(Quantizable, Protocol):
+    """What a model that embeds lines has, if it has layers to round."""
+
+    def sample(self, lines: Sequence[str]) -> np.ndarray:
+        """One vector per line, (N, D); the lines do not count for what `Embeds.finish` reports."""
 
 
 def check(loaded: Quantizable) -> None:
@@ -60,20 +67,21 @@ def compared(loaded: Embeds, windows: Iterable[tuple[list[str], T]]) -> Iterator
     done = False
     for lines, ready in windows:
         if not done:
-            quantize_and_compare(loaded, lines)
+            check(loaded)
+            _quantize_and_compare(cast(SamplesVectors, loaded), lines)  # as all that pass the check are
         done = True
         yield lines, ready
 
 
-def quantize_and_compare(loaded: Embeds, lines: Sequence[str]) -> None:
+def _quantize_and_compare(loaded: SamplesVectors, lines: Sequence[str]) -> None:
     """As `quantize`; notes the cosines of the vectors of the first lines before and after."""
     texts = _beginning(lines)
-    before = loaded.embed(texts) if texts else None
+    before = loaded.sample(texts) if texts else None
     quantize(loaded)
     if before is None:
         messages.note("int8 weights: no text to compare vectors of")
         return
-    cosines = (scaled(before) * scaled(loaded.embed(texts))).sum(1)
+    cosines = (scaled(before) * scaled(loaded.sample(texts))).sum(1)
     messages.note(
         f"int8 weights: cosine with the vector before {np.mean(cosines):.4f}, lowest {np.min(cosines):.4f}, of "
         f"{messages.counted(len(texts), 'line')}"

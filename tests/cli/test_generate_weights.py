@@ -50,6 +50,9 @@ def test_vectors_are_compared_and_what_has_no_layers_is_refused(call: Run, bert:
         r"int8 weights: cosine with the vector before ([\d.]+), lowest ([\d.]+), of 2 lines", rounded.err.strip()
     )
     assert note and 0.9 < float(note[2]) <= float(note[1]) < 1.0001
+    cut = ("--to", "tsv", "--max-length", 4)
+    whole, twice = (call("embed", bert, *cut, *more, stdin=text).err for more in ((), ("--quantize", "int8")))
+    assert "cut 2 lines" in whole and whole.splitlines()[-1] in twice  # the lines that are compared do not count
     pairs = call("embed", bert, "--similarity", "--quantize", "int8", stdin="the cat\ta mat\n")
     assert (pairs.code, pairs.err) == (0, "") and -1 <= float(pairs.out) <= 1
     nothing = call("embed", bert, "--to", "tsv", "--quantize", "int8", stdin="")

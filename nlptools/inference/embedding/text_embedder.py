@@ -92,25 +92,33 @@ class TextEmbedder:
 
     def prepare(self, lines: Sequence[str]) -> PreparedLines:
         """Tokenize the lines and arrange them in batches."""
-        prepared = batching.prepare(lines, self.cutting, self.settings.batch_tokens, self.backend.threads)
+        prepared = self._batches(lines)
         own = [ids[start:end] for ids, (start, end) in zip(prepared.sequences, prepared.own, strict=True)]
         self._unknown.count(lines, own)
         return prepared
 
-    @torch.inference_mode()
     def embed(self, lines: Sequence[str], prepared: PreparedLines | None = None) -> np.ndarray:
         """See `uses.Embeds`."""
         prepared = prepared or self.prepare(lines)
         self._cut += prepared.cut
+        return self._vectors(prepared, len(lines))
+
+    def sample(self, lines: Sequence[str]) -> np.ndarray:
+        """See `quantization.SamplesVectors`."""
+        return self._vectors(self._batches(lines), len(lines))
+
+    @torch.inference_mode()
+    def _vectors(self, prepared: PreparedLines, count: int) -> np.ndarray:
+        """The vectors (N, D) of `count` lines."""
         rows: np.ndarray | None = None
-        for batch in _reported(prepared, len(lines)):
+        for batch in _reported(prepared, count):
             vectors = packed.pool(self._states(batch), batch.groups, self.kinds, batch.skips).cpu().numpy()
             if rows is None:
                 rows = np.empty((len(prepared.lines), vectors.shape[1]), np.float32)
             rows[batch.pieces] = vectors
         if rows is None:
             return np.empty((0, self.dimensions), np.float32)
-        whole = torch.from_numpy(_join(rows, prepared, len(lines)))
+        whole = torch.from_numpy(_join(rows, prepared, count))
         return self._finished(whole if self.steps is None else after_pooling(whole, self.steps)).numpy()
 
     @torch.inference_mode()
@@ -146,6 +154,9 @@ class TextEmbedder:
                 f"cut {messages.counted(self._cut, 'line')} longer than {self.cutting.most} tokens; "
                 "--long window uses all tokens"
             )
+
+    def _batches(self, lines: Sequence[str]) -> PreparedLines:
+        return batching.prepare(lines, self.cutting, self.settings.batch_tokens, self.backend.threads)
 
     # -- internals ----------------------------------------------------------------------------------------------
 
