@@ -20,6 +20,7 @@ from nlptools.inference.opening import Opened, open_model
 from nlptools.models import registry, text_ends
 from nlptools.models.contract import LanguageModel
 from nlptools.models.huggingface import gguf_layouts
+from nlptools.models.huggingface.gguf_encoders import POOLINGS
 from nlptools.text import chat_templates, gguf_vocabulary
 from nlptools.text.exported_json import Inexpressible
 from nlptools.text.gguf_vocabulary import PREFIX
@@ -109,10 +110,10 @@ def _ends(loaded: Bundle[LanguageModel]) -> dict[str, Value]:
 
 def _pooling(steps: SentenceSteps, arch: str) -> dict[str, Value]:
     """The pooling of a sentence-transformers directory. Raises UsageError for other steps."""
-    number = gguf_layouts.POOLINGS.get("+".join(steps.pooling))
+    number = POOLINGS.get("+".join(steps.pooling))
     if number is None or steps.dense or steps.lowercase:
         raise UsageError(
-            f"llama.cpp pools by {', '.join(gguf_layouts.POOLINGS)}, without dense layers or another lower-casing",
+            f"llama.cpp pools by {', '.join(POOLINGS)}, without dense layers or another lower-casing",
             hint="nlptools export writes such a model as ONNX",
         )
     if steps.prompts:

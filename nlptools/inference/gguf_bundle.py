@@ -25,6 +25,7 @@ from nlptools.inference.embedding.sentence_steps import SentenceSteps
 from nlptools.json_types import JsonObject
 from nlptools.models.contract import LanguageModel
 from nlptools.models.huggingface import directories, gguf_layouts
+from nlptools.models.huggingface.gguf_encoders import POOLINGS
 from nlptools.text import gguf_tokenizer
 from nlptools.text.gguf_vocabulary import PREFIX
 from nlptools.text.tokenizer import Tokenizer
@@ -127,9 +128,9 @@ def steps(path: Path) -> SentenceSteps | None:
     number = file.metadata.get(gguf_layouts.layout_of(file).key("pooling_type"), 0)
     if number == 0:
         return None
-    name = next((name for name, value in gguf_layouts.POOLINGS.items() if value == number), None)
+    name = next((name for name, value in POOLINGS.items() if value == number), None)
     if name is None:
-        raise file.bad(f"pooling {number!r:.20} is not supported, expected {', '.join(gguf_layouts.POOLINGS)}")
+        raise file.bad(f"pooling {number!r:.20} is not supported, expected {', '.join(POOLINGS)}")
     length = file.metadata.get(MAX_LENGTH)
     most = length if type(length) is int and length > 2 else None
     return SentenceSteps(path, (name,), True, (), file.flag(NORMALIZE, True), most, False, {}, None)

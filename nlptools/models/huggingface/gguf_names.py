@@ -1,0 +1,70 @@
+"""How an architecture of llama.cpp names sizes and weights in GGUF files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from nlptools.files.gguf_file import GGUFFile, Value
+from nlptools.json_types import Json, JsonObject
+
+Metadata = dict[str, Value]
+Weights = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class GGUFLayout:
+    """The files of one architecture of llama.cpp.
+
+    Attributes:
+        arch: in the file.
+        model_types: in config.json; the first is read.
+        sizes: keys in the file, after the architecture: fields of config.json.
+        fixed: fields of config.json that have one value there, and these values; the first is read.
+        layer: before the number of a layer, in the folder.
+        top, block: names in the folder: names in the file.
+        writes, reads: more of the metadata, and of config.json. Both raise BundleError for what is not supported.
+        prepared: our configuration and weights, as the family of the first model type has them. Raises UsageError.
+        permuted: whether rows of queries and keys are permuted.
+        transposed: linear maps (in, out) in the folder.
+    """
+
+    arch: str
+    model_types: tuple[str, ...]
+    sizes: Mapping[str, str]
+    layer: str
+    top: Mapping[str, str]
+    block: Mapping[str, str]
+    fixed: Mapping[str, tuple[Json, ...]] = field(default_factory=dict)
+    writes: Callable[[JsonObject, GGUFLayout], Metadata] = lambda data, layout: {}
+    reads: Callable[[GGUFFile, GGUFLayout], JsonObject] = lambda file, layout: {}
+    prepared: Callable[[Any, Weights], tuple[Any, Weights]] = lambda config, weights: (config, weights)
+    permuted: bool = False
+    transposed: tuple[str, ...] = ()
+
+    def key(self, name: str) -> str:
+        """A key of the metadata."""
+        return f"{self.arch}.{name}"
+
+    def theirs(self, name: str) -> str | None:
+        """The name in the file of a weight in the folder; None: there is none."""
+        module, kind = re.sub(r"^(transformer|bert)\.", "", name).rsplit(".", 1)
+        in_block = re.fullmatch(re.escape(self.layer) + r"(\d+)\.(.+)", module)
+        if in_block is None:
+            return f"{self.top[module]}.{kind}" if module in self.top else None
+        number, part = in_block.groups()
+        return f"blk.{number}.{self.block[part]}.{kind}" if part in self.block else None
+
+    def ours(self, name: str) -> str | None:
+        """The name in the folder of a weight in the file; None: there is none."""
+        module, _, kind = name.rpartition(".")
+        in_block = re.fullmatch(r"blk\.(\d+)\.(.+)", module)
+        names, part = (self.top, module) if in_block is None else (self.block, in_block[2])
+        found = next((ours for ours, theirs in names.items() if theirs == part), None)
+        if found is None:
+            return None
+        return f"{'' if in_block is None else self.layer + in_block[1] + '.'}{found}.{kind}"
