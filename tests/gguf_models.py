@@ -93,11 +93,32 @@ KINDS = {
     "wordpiece": lambda: _wordpiece(True),
     "wordpiece-cased": lambda: _wordpiece(False),
 }
+_GEMMA = {
+    "arch": "modern",
+    "norm": "offset-rms",
+    "output_norm": True,
+    "activation": "gelu_new",
+    "embedding_scale": 8.0,
+    "head_dim": 24,
+    "score_size": 24,
+    "sliding_window": 5,
+    "rope_theta": 1e6,
+}
 FAMILIES: dict[str, dict[str, Any]] = {  # architecture and variant of a language model, by name in files
     "gpt2": {"arch": "transformer"},
     "llama": {"arch": "modern", "num_attention_heads": 4, "num_key_value_heads": 2},
     "qwen2": {"arch": "modern", "attention_bias": True, "rope_scaling": {"rope_type": "linear", "factor": 2.0}},
     "qwen3": {"arch": "modern", "query_key_norm": True, "head_dim": 24, "tie_word_embeddings": False},
+    "gemma2": {**_GEMMA, "layout": "gemma2", "whole_layers": (1,), "score_cap": 3.0, "logit_cap": 5.0},
+    "gemma3": {
+        **_GEMMA,
+        "layout": "gemma3_text",
+        "num_hidden_layers": 7,
+        "whole_layers": (5,),
+        "query_key_norm": True,
+        "local_rope_theta": 10000.0,
+        "rope_scaling": {"rope_type": "linear", "factor": 2.0},
+    },
 }
 
 

@@ -65,6 +65,39 @@ def test_scores_are_those_of_the_directory(tmp_path: Path, family: str) -> None:
         assert getattr(loaded, name) == getattr(again, name), name
 
 
+@pytest.mark.parametrize("family", ["gemma2", "gemma3"])
+def test_tensors_of_gemma_have_the_names_of_the_package(tmp_path: Path, family: str) -> None:
+    directory, file = gguf_models.language_model(tmp_path / "lm", family), tmp_path / "lm.gguf"
+    convert(str(directory), str(file))
+    known = {gguf.TENSOR_NAMES[each] for each in gguf.MODEL_TENSORS[gguf.MODEL_ARCH[family.upper()]]}
+    names = {name.removesuffix(".weight").replace("blk.0.", "blk.{bid}.") for name in gguf_file.read(file).tensors}
+    names = {name for name in names if not name.startswith("blk.") or "{bid}" in name}
+    assert names == known - {"output"}
+    there = gguf_file.read(file)
+    weights = open_model(directory).bundle.weights()
+    theirs = {tensor.name: tensor.data for tensor in gguf.GGUFReader(file).tensors}["blk.1.attn_norm.weight"]
+    np.testing.assert_allclose(theirs, weights["blocks.1.attention_norm.weight"].numpy() + 1)
+    assert there.metadata[f"{family}.attention.sliding_window"] == 5
+
+
+def test_variants_of_gemma_that_llama_cpp_does_not_have(tmp_path: Path) -> None:
+    changes: dict[str, tuple[str, dict[str, Any]]] = {
+        "query_pre_attn_scalar 16 in a gemma2 of these sizes, expected 24": ("gemma2", {"score_size": 16}),
+        "has 1 layer with a sliding window, then one without, in a gemma2": ("gemma2", {"whole_layers": (0,)}),
+        "has 5 layers with a sliding window, then one without, in a gemma3": ("gemma3", {"whole_layers": (2, 5)}),
+        "always has attn_logit_softcapping": ("gemma2", {"score_cap": 0.0}),
+        "no rope_local_base_freq 500.0": ("gemma3", {"local_rope_theta": 500.0}),
+        "no tie_word_embeddings False": ("gemma2", {"tie_word_embeddings": False}),
+    }
+    for number, (words, (family, more)) in enumerate(changes.items()):
+        directory = gguf_models.language_model(tmp_path / str(number), family, **more)
+        with pytest.raises(BundleError, match=words):
+            convert(str(directory), str(tmp_path / "out.gguf"))
+    whole = gguf_models.language_model(tmp_path / "whole", "gemma3", sliding_window=0, whole_layers=(), logit_cap=9.0)
+    convert(str(whole), str(tmp_path / "whole.gguf"))
+    assert scores(tmp_path / "whole.gguf") == pytest.approx(scores(whole), abs=1e-6)
+
+
 def test_the_metadata_as_the_package_reads_it(tmp_path: Path) -> None:
     directory, file = gguf_models.language_model(tmp_path / "lm", "llama", "llama"), tmp_path / "lm.gguf"
     convert(str(directory), str(file))

@@ -11,7 +11,7 @@ from dataclasses import replace
 from nlptools.models.huggingface.gguf_names import GGUFLayout
 from nlptools.models.huggingface.gguf_rotary import rotary_from, rotary_to
 
-_DECODER = {
+BLOCK = {
     "self_attn.q_proj": "attn_q",
     "self_attn.k_proj": "attn_k",
     "self_attn.v_proj": "attn_v",
@@ -24,7 +24,7 @@ _DECODER = {
     "mlp.up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
 }
-_LLAMA = GGUFLayout(
+LLAMA = GGUFLayout(
     "llama",
     ("llama", "mistral"),
     {
@@ -39,7 +39,7 @@ _LLAMA = GGUFLayout(
     },
     "model.layers.",
     {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"},
-    _DECODER,
+    BLOCK,
     {"hidden_act": ("silu",)},
     rotary_to,
     rotary_from,
@@ -71,13 +71,13 @@ _GPT2 = GGUFLayout(
     transposed=("attn_qkv.weight", "attn_output.weight", "ffn_up.weight", "ffn_down.weight"),
 )
 DECODERS = (
-    _LLAMA,
-    replace(_LLAMA, arch="qwen2", model_types=("qwen2",), permuted=False),
+    LLAMA,
+    replace(LLAMA, arch="qwen2", model_types=("qwen2",), permuted=False),
     replace(
-        _LLAMA,
+        LLAMA,
         arch="qwen3",
         model_types=("qwen3",),
-        fixed={**_LLAMA.fixed, "attention_bias": (False,)},
+        fixed={**LLAMA.fixed, "attention_bias": (False,)},
         permuted=False,
     ),
     _GPT2,

@@ -16,10 +16,12 @@ from nlptools.models.contract import Configuration
 from nlptools.models.huggingface import directories
 from nlptools.models.huggingface.gguf_decoders import DECODERS
 from nlptools.models.huggingface.gguf_encoders import ENCODERS
+from nlptools.models.huggingface.gguf_gemma import GEMMAS
 from nlptools.models.huggingface.gguf_names import GGUFLayout, Metadata
 from nlptools.models.huggingface.gguf_rotary import ROPE_FACTORS, rope_factors, scaling_of
 
-LAYOUTS = (*DECODERS, *ENCODERS)
+LAYOUTS = (*DECODERS, *GEMMAS, *ENCODERS)
+_NORM = "norm.weight"
 
 
 # -- writing -------------------------------------------------------------------------------------------------------------
@@ -64,6 +66,8 @@ def _renamed(layout: GGUFLayout, weights: Mapping[str, Tensor], data: JsonObject
             tensor = tensor.t()
         if layout.permuted and (rows := _head_rows(theirs, data)):
             tensor = tensor.view(rows, 2, -1, *tensor.shape[1:]).transpose(1, 2).flatten(0, 2)
+        if theirs.endswith(_NORM):
+            tensor = tensor + layout.norm_offset
         out[theirs] = tensor.contiguous()
     return out
 
@@ -127,5 +131,7 @@ def weights_of(file: GGUFFile, tensors: Mapping[str, Tensor], data: JsonObject) 
             if len(tensor) % (2 * rows):
                 raise file.bad(f"{name} has {len(tensor)} rows for {rows} heads")
             tensor = tensor.view(rows, -1, 2, *tensor.shape[1:]).transpose(1, 2).flatten(0, 2)
+        if name.endswith(_NORM):
+            tensor = tensor - layout.norm_offset
         out[ours] = tensor.t() if name.endswith(layout.transposed or "\0") else tensor
     return out

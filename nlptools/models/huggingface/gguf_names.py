@@ -29,6 +29,8 @@ class GGUFLayout:
         top, block: names in the folder: names in the file.
         writes, reads: more of the metadata, and of config.json. Both raise BundleError for what is not supported.
         prepared: our configuration and weights, as the family of the first model type has them. Raises UsageError.
+        windows: whether layers may have sliding windows.
+        norm_offset: what is added to the weights of norms in the file.
         permuted: whether rows of queries and keys are permuted.
         transposed: linear maps (in, out) in the folder.
     """
@@ -43,6 +45,8 @@ class GGUFLayout:
     writes: Callable[[JsonObject, GGUFLayout], Metadata] = lambda data, layout: {}
     reads: Callable[[GGUFFile, GGUFLayout], JsonObject] = lambda file, layout: {}
     prepared: Callable[[Any, Weights], tuple[Any, Weights]] = lambda config, weights: (config, weights)
+    windows: bool = False
+    norm_offset: float = 0.0
     permuted: bool = False
     transposed: tuple[str, ...] = ()
 

@@ -18,7 +18,7 @@ _LLAMA3_LENGTH = 8192  # before its context was extended
 
 def rotary_to(data: JsonObject, layout: GGUFLayout) -> Metadata:
     """The metadata of rotary positions. Raises BundleError for a variant that llama.cpp does not have."""
-    if data.get("sliding_window"):
+    if data.get("sliding_window") and not layout.windows:
         raise BundleError("llama.cpp has no sliding windows in this family")
     head, scaling = int(str(data["head_dim"])), data.get("rope_scaling")
     out: Metadata = {layout.key(name): head for name in ("attention.key_length", "attention.value_length")}
@@ -38,7 +38,7 @@ def rotary_from(file: GGUFFile, layout: GGUFLayout) -> JsonObject:
         raise file.bad(f"rotary positions scaled by {kind!r} are not supported")
     factor = file.metadata.get(layout.key("rope.scaling.factor"), 1.0)
     scaled = kind == "linear" and factor != 1.0
-    if file.metadata.get(layout.key("attention.sliding_window")):
+    if file.metadata.get(layout.key("attention.sliding_window")) and not layout.windows:
         raise file.bad("sliding windows are not supported")
     head = file.metadata.get(layout.key("attention.key_length"))
     return {
