@@ -57,6 +57,12 @@ def of_sentencepiece(path: Path, lowercase: bool) -> HuggingFace | Marian | None
         raise BundleError(
             f"{display(str(path))}: the tokenizer of a {name} needs tokenizer.json, which is not there", hint=_CONVERT
         )
+    if name in _M2M and not (path.parent / m2m_100.VOCAB).exists():
+        raise BundleError(
+            f"{display(str(path))}: the tokenizer of an M2M-100 needs {m2m_100.VOCAB}, the tokenizer of an NLLB needs"
+            " tokenizer.json; neither is there",
+            hint="for an NLLB, " + _CONVERT.replace("AutoTokenizer", "NllbTokenizer"),
+        )
     if name in _M2M:
         return m2m_100.load(path, lowercase)
     if name not in classic_pieces.BUILT:

@@ -113,3 +113,10 @@ def test_a_folder_of_nllb_without_tokenizer_json_is_refused_with_the_cure(tmp_pa
     assert (
         error.value.hint is not None and "AutoTokenizer" in error.value.hint and "save_pretrained" in error.value.hint
     )
+    (tmp_path / "m" / "tokenizer_config.json").unlink()
+    (tmp_path / "m" / "config.json").write_text(json.dumps({"model_type": "m2m_100"}))
+    with pytest.raises(
+        BundleError, match=r"needs vocab\.json, the tokenizer of an NLLB needs tokenizer\.json"
+    ) as other:
+        tokenizer_pairs.load_pair(tmp_path / "m")
+    assert other.value.hint is not None and "NllbTokenizer as A" in other.value.hint

@@ -62,9 +62,9 @@ def _writes(version: _Version, data: JsonObject, layout: GGUFLayout) -> Metadata
         )
     out, windowed = rotary_to(data, layout), data["layer_types"] != [_WHOLE] * layers
     if (windowed or version.needs) and data["layer_types"] != version.kinds(layers):
+        windows = messages.counted(version.period - 1, "layer")
         raise BundleError(
-            f"llama.cpp has {messages.counted(version.period - 1, 'layer')} with a sliding window, then one without, in a {layout.arch};"
-            " found other layer_types"
+            f"llama.cpp has {windows} with a sliding window, then one without, in a {layout.arch}; found other layer_types"
         )
     if windowed:
         out[layout.key("attention.sliding_window")] = int(str(data["sliding_window"]))
