@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +55,7 @@ def main() -> None:
                 sides = by_precision({"transformers": theirs, "nlptools": ours}, model, lines, chosen.new, beam)
                 how = f"beam {beam}" if beam > 1 else "greedy"
                 title = f"{shape} shape, {how}, {len(lines)} lines, {chosen.new} new tokens"
-                run.compare(title, "target tokens/s", sides, check=same)
+                run.compare(title, "target tokens/s", sides, check=translation.same)
 
 
 def random_model(folder: Path, shape: str) -> Path:
@@ -84,14 +83,6 @@ def random_model(folder: Path, shape: str) -> Path:
         model.get_input_embeddings().weight[known:] = 0
     model.save_pretrained(folder)
     return folder
-
-
-def same(results: Mapping[str, Sequence[str]]) -> str:
-    """How many texts are equal."""
-    wanted = results["transformers, fp32"]
-    equal = {n: sum(a == b for a, b in zip(texts, wanted, strict=True)) / len(wanted) for n, texts in results.items()}
-    del equal["transformers, fp32"]
-    return "the same text as transformers in fp32: " + ", ".join(f"{name} {share:.1%}" for name, share in equal.items())
 
 
 def theirs(model: Path, lines: list[str], new: int, beam: int, precision: str) -> Job:

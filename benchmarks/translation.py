@@ -7,7 +7,7 @@ as many pieces per sentence, and "translated" word by word.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -153,3 +153,11 @@ def training_batches(folder: Path, most_tokens: int) -> Iterator[PairBatch]:
     corpus: Any = _Corpus(pieces.encode(english), pieces.encode(german, target=True))
     marks = PairMarks(pieces.pad, pieces.eos)
     return iter(PairBatches(corpus, batch_tokens=most_tokens, seed=0, pad=pieces.pad, marks=marks))
+
+
+def same(results: Mapping[str, Sequence[str]]) -> str:
+    """How many texts are equal."""
+    theirs = results["transformers, fp32"]
+    equal = {n: sum(a == b for a, b in zip(texts, theirs, strict=True)) / len(theirs) for n, texts in results.items()}
+    del equal["transformers, fp32"]
+    return "the same text as transformers in fp32: " + ", ".join(f"{name} {share:.1%}" for name, share in equal.items())

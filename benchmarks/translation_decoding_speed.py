@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import importlib.util
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,15 +44,7 @@ def main() -> None:
         sides |= by_precision({"nlptools": ours}, model, lines, False)
         kept = {name: side for name, side in sides.items() if chosen.against in name or name.startswith("nlptools")}
         title = f"translation, beam {BEAM}, {len(lines)} lines, model {model.name}"
-        run.compare(title, "target tokens/s", kept, check=same if "transformers, fp32" in kept else None)
-
-
-def same(results: Mapping[str, Sequence[str]]) -> str:
-    """How many translations are equal."""
-    theirs = results["transformers, fp32"]
-    equal = {n: sum(a == b for a, b in zip(texts, theirs, strict=True)) / len(theirs) for n, texts in results.items()}
-    del equal["transformers, fp32"]
-    return "the same text as transformers in fp32: " + ", ".join(f"{name} {share:.1%}" for name, share in equal.items())
+        run.compare(title, "target tokens/s", kept, check=translation.same if "transformers, fp32" in kept else None)
 
 
 def timed(model: Path, job: Callable[[], Sequence[Any]], text: Callable[[Any], str]) -> Job:
