@@ -7,7 +7,7 @@ one, and with one per core, by nlptools as it comes, and with a number of thread
 decoding is `transformers`, of embedding `sentence-transformers`, where that is installed; --alone leaves them out, since
 beside neighbors they take minutes. The model is GPT-2 with --layers layers, 512 wide, random weights, in fp32; sentences are
 embedded by all-MiniLM-L6-v2; the model that is trained has 2 layers, 128 wide. Inference takes fewer threads beside neighbors.
-Training keeps them, so that a seed gives the same weights, and lets them wait without spinning.
+Training keeps them, so that a seed gives the same weights; they wait without spinning, and so do threads of a fixed number.
 """
 
 from __future__ import annotations

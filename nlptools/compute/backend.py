@@ -74,8 +74,8 @@ class Backend:
         threads = compute.threads or environment.available_threads()
         torch.set_num_threads(threads)
         memory.give_threads_arenas(threads)
-        if device.type == "cpu" and not compute.threads and "OMP_NUM_THREADS" not in os.environ:
-            contention.begin(threads, environment.available_cores())
+        if device.type == "cpu":
+            contention.begin(threads, keep=compute.threads > 0 or "OMP_NUM_THREADS" in os.environ)
         precision, precision_by = _precision(compute.precision, device)
         if compute.deterministic:
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")

@@ -3,10 +3,10 @@
 The threads of a product wait for each other at its end, and spin for up to 3 ms meanwhile. If another process has taken the core
 of one of them, the others spin on cores that it could run on, at each of some hundred products of a step.
 
-Inference then takes fewer threads. Training keeps them, because the number of threads can change the last bits of a weight:
-LayerNorm's backward and sums of all elements add up in another order, and the last few elements of each thread's share have
-other instructions in sigmoid, SiLU, tanh-GELU and softplus. Its threads wait without spinning instead, so each number stays the
-same.
+Inference then takes fewer threads, unless the user has chosen their number. Training keeps them, because the number of threads
+changes the last bits of some numbers: LayerNorm's backward and sums of all elements add up in another order, and the last few
+elements of each thread's share have other instructions in sigmoid, SiLU, tanh-GELU and softplus. Printed digits hold, but
+weights that differ by a bit grow apart. The threads of a training wait without spinning instead, so each number stays the same.
 
 Two counters of Linux tell that this happens. Threads that are ready but have no core count the time that they wait
 (/proc/self/task/*/schedstat), and the kernel counts the time that each core was busy (/proc/stat), of which this process knows
@@ -15,6 +15,7 @@ its own part. Elsewhere nothing is adapted.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -60,7 +61,7 @@ def reading() -> Counters:
 
 
 class Watch:
-    """Chooses how many threads can run at once, at most `threads`, of `cores` for this process."""
+    """Chooses how many threads can run at once, at most `threads`, of `cores`, which other processes use too."""
 
     def __init__(self, threads: int, cores: int, read: Callable[[], Counters] = reading) -> None:
         self.most, self._cores, self._read = threads, cores, read
@@ -117,35 +118,34 @@ class ShortWaits:
 
 _watch: Watch | None = None
 _waits: ShortWaits | None = None
-_training = False
+_kept = False  # whether the number of threads stays
 _next = 0.0
 
 
-def begin(threads: int, cores: int) -> None:
-    """Adapt the threads from now on, at most `threads`, where the system has the counters."""
-    global _watch
+def begin(threads: int, keep: bool = False) -> None:
+    """Adapt the threads from now on, at most `threads`, or with `keep` only their waiting, where the system has the counters."""
+    global _watch, _kept
     end()
     if threads > 1:
-        try:
-            _watch = Watch(threads, cores)
-        except (OSError, ValueError, IndexError):
-            _watch = None
+        with contextlib.suppress(AttributeError, OSError, ValueError, IndexError):
+            _watch = Watch(threads, len(os.sched_getaffinity(0)))
+    _kept = keep
 
 
 def keep_threads() -> None:
     """All threads from now on, in training: only their waiting is adapted."""
-    global _training
-    _training = True
+    global _kept
+    _kept = True
     if _watch is not None:
         torch.set_num_threads(_watch.most)
 
 
 def end() -> None:
     """All threads from now on, whatever other processes do."""
-    global _watch, _training
+    global _watch
     keep_threads()
     _spin()
-    _watch, _training = None, False
+    _watch = None
 
 
 def look() -> None:
@@ -155,7 +155,7 @@ def look() -> None:
         return
     _next = time.monotonic() + _INTERVAL
     before, threads = _watch.threads, _watch.look()
-    if not _training:
+    if not _kept:
         if threads != before:
             torch.set_num_threads(threads)
     elif threads == _watch.most:

@@ -84,15 +84,15 @@ def test_counters_of_this_machine_grow() -> None:
 
 @pytest.mark.parametrize("chosen", ["option", "environment", "nothing"])
 def test_a_number_of_threads_that_was_asked_for_stays(chosen: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun: list[int] = []
-    monkeypatch.setattr(contention, "begin", lambda threads, cores: begun.append(threads))
+    kept: list[bool] = []
+    monkeypatch.setattr(contention, "begin", lambda threads, keep: kept.append(keep))
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if chosen == "environment":
         monkeypatch.setenv("OMP_NUM_THREADS", "2")
     before = torch.get_num_threads()
     Backend.detect(Compute(device="cpu", precision="fp32", threads=2 if chosen == "option" else 0))
     torch.set_num_threads(before)
-    assert bool(begun) == (chosen == "nothing")
+    assert kept == [chosen != "nothing"]
 
 
 def test_where_there_are_no_counters_nothing_is_adapted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,17 +100,17 @@ def test_where_there_are_no_counters_nothing_is_adapted(monkeypatch: pytest.Monk
         raise FileNotFoundError("/proc/stat")
 
     monkeypatch.setattr(contention, "Watch", lambda threads, cores: Watch(threads, cores, missing))
-    contention.begin(2, 2)
+    contention.begin(2)
     contention.look()
     contention.end()
 
 
 def test_all_threads_come_back_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     machine, chosen = Machine(), list[int]()
-    monkeypatch.setattr(contention, "Watch", lambda threads, cores: Watch(threads, cores, machine.read))
+    monkeypatch.setattr(contention, "Watch", lambda threads, cores: Watch(threads, 2, machine.read))
     monkeypatch.setattr(torch, "set_num_threads", chosen.append)
     monkeypatch.setattr(contention, "_next", 0.0)
-    contention.begin(2, 2)
+    contention.begin(2)
     machine.second(1, 1, 1)
     contention.look()
     contention.end()
@@ -166,8 +166,8 @@ def test_neighbors_change_no_weight(corpus: Corpus, monkeypatch: pytest.MonkeyPa
             machine.second(1 if taken else 2, float(taken), float(taken))
             return machine.read()
 
-        monkeypatch.setattr(contention, "Watch", lambda threads, cores, read=read: Watch(threads, cores, read))
-        contention.begin(2, 2)
+        monkeypatch.setattr(contention, "Watch", lambda threads, cores, read=read: Watch(threads, 2, read))
+        contention.begin(2)
         disturbed, short = trained(arch, corpus)
         contention.end()
         assert short == [False, True, True], arch
@@ -176,10 +176,10 @@ def test_neighbors_change_no_weight(corpus: Corpus, monkeypatch: pytest.MonkeyPa
 
 def test_threads_that_train_spin_again_when_neighbors_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     machine, chosen, short = Machine(), list[int](), list[bool]()
-    monkeypatch.setattr(contention, "Watch", lambda threads, cores: Watch(threads, cores, machine.read))
+    monkeypatch.setattr(contention, "Watch", lambda threads, cores: Watch(threads, 2, machine.read))
     monkeypatch.setattr(contention, "_INTERVAL", 0.0)
     monkeypatch.setattr(torch, "set_num_threads", chosen.append)
-    contention.begin(2, 2)
+    contention.begin(2)
     machine.second(1, 1, 1)
     contention.look()
     contention.keep_threads()
