@@ -219,6 +219,9 @@ CONFIGS: dict[str, Any] = {
 ADAPTERS: dict[str, Any] = {
     "rank": {"r": 10**9},
     "negative": {"r": -1},
+    "no-number": {"r": "eight"},
+    "other-modules": {"target_modules": ["nowhere"]},
+    "no-names": {"target_modules": 7},
     "kind": {"peft_type": "PICKLE"},
     "base": {"base_model_name_or_path": "/nowhere/at/all"},
 }
@@ -315,6 +318,8 @@ FILES = [
     *rows("index-*", INDEXES, index, "score FILE", 66, 78),
     *rows("config-*", CONFIGS, config, "score FILE"),
     *rows("adapter-*", ADAPTERS, adapter, "score FILE", 66, 78),
+    *rows("adapter-*-predict", ADAPTERS, adapter, "predict FILE labels"),
+    *rows("adapter-*-finetune", ADAPTERS, adapter, "finetune --task classify -m FILE --threads 1 -o new labels"),
     Hostile("adapter-pattern", adapter({"target_modules": "(a+)+$"}), "score FILE", (0,)),  # a pattern that is not run
     Hostile("pickle", in_copy("lm", pickled), "score FILE"),
     Hostile("link", in_copy("lm", linked), "score FILE"),
@@ -370,12 +375,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "a.vec").write_text("1 2\na 1 2\n")
     (place / "a.npy").write_bytes(npy(shape("(1, 2)"), bytes(8)))
     (place / "a.arpa").write_text("\\data\\\nngram 1=3\n\n\\1-grams:\n-1\t<unk>\n-1\t<s>\n-1\t</s>\n\n\\end\\\n")
+    (place / "labels").write_text("w1 w2\tyes\nw3\tno\n" * 4)
     (place / "a.jsonl").write_text('{"text": "a"}\n')
     jobs = [
         "neighbors a.vec -k 1",
         "neighbors a.npy -k 1",
         "score lm",
         "score adapters",
+        "finetune --task classify -m adapters --dry-run --threads 1 -o new labels",
         "score a.arpa",
         "prompt -t {text} a.jsonl",
     ]
@@ -383,6 +390,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         done = within(place, *job.split(), stdin="w1\n")
         assert done.code == 0 or "a.npy" in job, (job, done.err)
     within(place, "tokenize", "-t", "a.jsonl", stdin="a\n")
+    within(place, "predict", "adapters", "labels")
     return place
 
 
