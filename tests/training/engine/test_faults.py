@@ -1,6 +1,6 @@
 """Every fault at every stage of every training command: the status, what is left, and the model after the same command again.
 
-`bin/test --all` runs the whole matrix; `bin/test` a part, which changes with the month.
+`bin/test --all` runs the whole matrix; `bin/test` four cells of one command, which change with the month.
 """
 
 from __future__ import annotations
@@ -155,7 +155,9 @@ def test_every_training_command_is_here() -> None:
 
 def test_some_cells(tmp_path: Path, fork: Run) -> None:
     matrix = Matrix(tmp_path, fork)
-    chosen = Random(time.strftime("%Y-%m")).sample(cells(), 6)
+    month = Random(time.strftime("%Y-%m"))
+    trainer = month.choice([*TRAINERS])  # one: its undisturbed run is needed as well
+    chosen = month.sample([cell for cell in cells() if cell[0] == trainer], 4)
     assert not [(cell, problem) for cell in chosen if (problem := matrix.wrong(cell))]
 
 
