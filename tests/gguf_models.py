@@ -46,7 +46,7 @@ def _sentencepiece(kind: str) -> Tokenizer:
     return SentencePiece(learning.train_sentencepiece(lines(300, 1), kind, _SIZE), kind)
 
 
-def _llama() -> Tokenizer:
+def _llama() -> SentencePiece:
     """As LLaMA 2 has it: no normalizer, spaces kept, bytes for unknown characters."""
     file = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
@@ -62,6 +62,42 @@ def _llama() -> Tokenizer:
         minloglevel=2,
     )
     return SentencePiece(file.getvalue(), "llama")
+
+
+def _merged(kind: str) -> Tokenizer:
+    """A tokenizer.json as a LLaMA or a Gemma has it, with the merges of SentencePiece."""
+    package, spm = tokenizers_package(), sentencepiece.SentencePieceProcessor(model_proto=_llama().model)
+    pieces = [spm.id_to_piece(id) for id in range(spm.vocab_size())]
+    known = {*pieces}
+    splits = [(piece[:cut], piece[cut:]) for piece in pieces for cut in range(1, len(piece))]
+    merges = [[a, b] for a, b in splits if a in known and b in known]
+    replaces = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
+    prepends = {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "▁"}, replaces]}
+    steps: list[dict[str, Any]] = [{**replaces, "pattern": {"String": "▁"}, "content": " "}]
+    steps += [{"type": "ByteFallback"}, {"type": "Fuse"}]
+    names = ["<unk>", "<s>", "</s>"]
+    plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    added = [{"id": id, "content": name, "special": True, **plain} for id, name in enumerate(names)]
+    if kind == "gemma":
+        added.append({"id": len(pieces), "content": "<start_of_turn>", "special": False, **plain})
+    else:
+        steps.append({"type": "Strip", "content": " ", "start": 1, "stop": 0})
+    vocab = {piece: id for id, piece in enumerate([*pieces, *["<start_of_turn>"] * (kind == "gemma")])}
+    content = {
+        "version": "1.0",
+        "added_tokens": added,
+        "normalizer": replaces if kind == "gemma" else prepends,
+        "decoder": {"type": "Sequence", "decoders": steps},
+        "model": {
+            "type": "BPE",
+            "unk_token": "<unk>",
+            "fuse_unk": True,
+            "byte_fallback": True,
+            "vocab": vocab,
+            "merges": merges,
+        },
+    }
+    return HuggingFace(package.Tokenizer.from_str(json.dumps(content)), kind)
 
 
 def _byte_bpe() -> Tokenizer:
@@ -88,6 +124,8 @@ KINDS = {
     "unigram": lambda: _sentencepiece("unigram"),
     "char": lambda: _sentencepiece("char"),
     "llama": _llama,
+    "llama-json": lambda: _merged("llama"),
+    "gemma-json": lambda: _merged("gemma"),
     "byte-bpe": _byte_bpe,
     **{name: lambda name=name: _byte_bpe_with(name) for name in ("llama-bpe", "qwen2", "smollm")},
     "wordpiece": lambda: _wordpiece(True),

@@ -10,7 +10,9 @@ vowel signs too and does not take syllables of Hangul apart; `gpt2` and `bert` h
 from __future__ import annotations
 
 import base64
+import itertools
 import json
+import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
@@ -39,6 +41,12 @@ ROLE_KEYS = {  # of special tokens; "seperator" is how llama.cpp spells it
 _NORMALIZER = "a normalizer changes its texts (%s), and llama.cpp has none for such vocabularies"
 _TRAIN = "; build-vocab --kind unigram and --kind byte-bpe make vocabularies that it reads"
 _BYTES = 256
+_BYTE = re.compile("<0x[0-9A-F]{2}>")
+_SPACES = {  # normalizer and pre-tokenizer of BPE with pieces of bytes: whether a space comes before each text
+    ("Prepend, Replace", "none"): True,
+    ("Replace", "none"): False,
+    ("Replace", "Split"): False,  # at spaces, of which the normalizer leaves none
+}
 
 
 def metadata(tokenizer: Tokenizer, size: int) -> dict[str, Value]:
@@ -114,6 +122,45 @@ def _of_json(tokenizer: Tokenizer) -> dict[str, Value]:
             raise Inexpressible(f"its added token {added.get('content')!r:.40} takes along spaces, or must be a word")
         types[cast(int, added["id"])] = CONTROL if special else USER_DEFINED
     return write(content, model, fast.vocab, types)
+
+
+def _bpe(content: JsonObject, model: JsonObject, vocab: Vocab, types: list[int]) -> dict[str, Value]:
+    return (_merged_pieces if model.get("byte_fallback") else _byte_bpe)(content, model, vocab, types)
+
+
+def _merged_pieces(content: JsonObject, model: JsonObject, vocab: Vocab, types: list[int]) -> dict[str, Value]:
+    """Of a LLaMA or a Gemma: merges of SentencePiece, each pair of tokens that make a token, the best token first."""
+    prefix = _SPACES.get((_types(_part(content, "normalizer")), _types(_part(content, "pre_tokenizer"))))
+    replace = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
+    if prefix is None or _steps(_part(content, "normalizer"))[-1] != replace or model.get("ignore_merges"):
+        raise Inexpressible("llama.cpp does not treat spaces as it does: it puts one before each text, or before none")
+    if prefix and USER_DEFINED in types:
+        raise Inexpressible("llama.cpp puts a space after user-defined symbols, which it has")
+    for id, token in enumerate(vocab.tokens):
+        if types[id] == NORMAL and _BYTE.fullmatch(token):
+            types[id] = BYTE
+    if types.count(BYTE) != _BYTES:
+        raise Inexpressible("it has no pieces of bytes for unknown characters, without which llama.cpp fails")
+    ids = cast("dict[str, int]", model["vocab"])
+    listed = [
+        each.split(" ") if isinstance(each, str) else each for each in cast("list[str | list[str]]", model["merges"])
+    ]
+    made = ["".join(pair) for pair in listed]
+    ranks = {token: rank for rank, token in enumerate(dict.fromkeys(made))}
+    pairs = {(token[:cut], token[cut:]) for token in ids for cut in range(1, len(token))}
+    changes = sum(a != b for a, b in itertools.pairwise(made)) + bool(made)
+    if {(a, b) for a, b in pairs if a in ids and b in ids} != {(a, b) for a, b in listed} or changes != len(ranks):
+        raise Inexpressible("its merges are not those of a SentencePiece model, one score for each token")
+    if vocab.unk is not None:
+        types[vocab.unk] = UNKNOWN
+    return {
+        "model": "llama",
+        "pre": "default",
+        "tokens": [*vocab.tokens],
+        "scores": [-float(ranks.get(token, len(ranks))) for token in vocab.tokens],
+        "token_type": types,
+        "add_space_prefix": prefix,
+    }
 
 
 def _byte_bpe(content: JsonObject, model: JsonObject, vocab: Vocab, types: list[int]) -> dict[str, Value]:
@@ -228,7 +275,7 @@ _WRITERS: Mapping[str, Callable[[Tokenizer], dict[str, Value]]] = {
     HuggingFace.kind: _of_json,
 }
 _MODELS: Mapping[str, Callable[[JsonObject, JsonObject, Vocab, list[int]], dict[str, Value]]] = {
-    "BPE": _byte_bpe,
+    "BPE": _bpe,
     "WordPiece": _wordpiece,
     "Unigram": _unigram,
 }

@@ -6,7 +6,7 @@ import json
 import random
 import struct
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import gguf
 import gguf_models
@@ -25,7 +25,8 @@ from nlptools.errors import BundleError, NlptoolsError, OutputError, UsageError
 from nlptools.files import gguf_file, gguf_writer
 from nlptools.inference import loading
 from nlptools.inference.opening import open_model
-from nlptools.text import chat_templates, learning
+from nlptools.text import chat_templates, gguf_vocabulary, learning
+from nlptools.text.exported_json import Inexpressible
 from nlptools.text.gguf_tokenizer import read as read_tokenizer
 from nlptools.text.huggingface import HuggingFace
 from nlptools.text.packages import tokenizers_package
@@ -195,6 +196,20 @@ def test_what_llama_cpp_cannot_express(tmp_path: Path) -> None:
             convert(str(directory), str(tmp_path / "out.gguf"))
         assert isinstance(error.value, (BundleError, UsageError)), words
         assert not [path for path in tmp_path.iterdir() if "out.gguf" in path.name], words
+
+
+def test_unknown_parts_of_merged_pieces() -> None:
+    content = json.loads(cast(HuggingFace, gguf_models.tokenizer("gemma-json")).source)
+    model = content["model"]
+    metaspace = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": False}
+    changes: dict[str, dict[str, Any]] = {
+        "one before each text, or before none": {"normalizer": None, "pre_tokenizer": metaspace},
+        "not those of a SentencePiece model": {"model": {**model, "merges": model["merges"][:-1]}},
+    }
+    for words, change in changes.items():
+        tokenizer = tokenizers_package().Tokenizer.from_str(json.dumps({**content, **change}))
+        with pytest.raises(Inexpressible, match=words):
+            gguf_vocabulary.metadata(HuggingFace(tokenizer, "changed"), 1000)
 
 
 def test_unknown_parts_of_a_byte_level_bpe(tmp_path: Path) -> None:
