@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from datetime import timedelta
+from itertools import count
 from typing import TYPE_CHECKING
 
 import torch
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 # The heartbeat finds processes that end or hang. A longer wait is legitimate: the main process reads the text meanwhile.
 _COLLECTIVE = timedelta(days=7)
 _hearts: list[Heartbeat] = []  # of this process, once it has joined
+_joined = count()
 
 
 def join(device: torch.device, rank: int, world_size: int) -> None:
@@ -76,7 +78,7 @@ def _store(rank: int, world_size: int, until: float) -> Store:
     timeout = timedelta(seconds=heartbeat.limit())
     store = dist.TCPStore(host, port, world_size, serves, timeout, wait_for_workers=False)  # type: ignore[attr-defined]
     return dist.PrefixStore(  # type: ignore[attr-defined]
-        f"nlptools/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store
+        f"nlptools/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}/{next(_joined)}", store
     )
 
 

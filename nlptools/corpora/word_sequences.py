@@ -25,7 +25,9 @@ from nlptools.arrays import Array, Ints, Longs
 from nlptools.errors import DataError, StreamError, UsageError, display, reason
 from nlptools.files import streams
 from nlptools.files.input_parts import BOM
+from nlptools.files.json_fields import texts, whole, wholes
 from nlptools.files.layout_names import named_layout
+from nlptools.json_types import JsonObject
 from nlptools.text.vocab import Vocab
 
 if TYPE_CHECKING:
@@ -58,6 +60,28 @@ class Sequences:
     left_out: int
     digest: str
     sample: list[str]
+
+    def facts(self) -> JsonObject:
+        """All but the ids, for `opened` in another process."""
+        return {
+            "words": [*self.words],
+            "counts": self.counts.tolist(),
+            "tokens": self.tokens,
+            "left_out": self.left_out,
+            "digest": self.digest,
+        }
+
+
+def opened(path: Path, facts: JsonObject) -> Sequences:
+    """The sequences that another process has spooled to `path`."""
+    where = str(path)
+    words, counts = texts(facts, "words", where), np.array(wholes(facts, "counts", where), np.int64)
+    tokens, left_out = whole(facts, "tokens", where), whole(facts, "left_out", where)
+    return Sequences(_mapped(path), words, counts, tokens, left_out, str(facts["digest"]), sample=[])
+
+
+def _mapped(path: Path) -> Ints:
+    return np.memmap(path, np.int32, "r") if os.path.getsize(path) else np.empty(0, np.int32)
 
 
 class _Part(NamedTuple):
@@ -111,9 +135,8 @@ def spool(
     names = [word.decode("utf-8", "surrogatepass") for word in words]
     if vocab is not None and any(vocab.counts):
         counts = np.array(vocab.counts, np.int64)
-    ids = np.memmap(path, np.int32, "r") if os.path.getsize(path) else np.empty(0, np.int32)
     sample = first.decode().split("\n")
-    return Sequences(ids, names, counts, tokens, total - tokens, digest.hexdigest(), sample)
+    return Sequences(_mapped(path), names, counts, tokens, total - tokens, digest.hexdigest(), sample)
 
 
 def _chunks(inputs: Sequence[str], errors: str, read: Callable[[bytes], None]) -> Iterator[bytes]:

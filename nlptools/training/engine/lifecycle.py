@@ -68,12 +68,12 @@ class RunTrainer(Protocol[D, R]):
         """Show what was trained, and a command to try."""
 
 
-def refuse_processes() -> None:
+def refuse_processes(what: str = "this training") -> None:
     """Raise UsageError if several processes were started, for training that runs in one."""
     processes = environment.ranks()[2]
     if processes > 1:
         raise UsageError(
-            f"this training runs in one process, but {processes} were started", hint="start it without torchrun or srun"
+            f"{what} runs in one process, but {processes} were started", hint="start it without torchrun or srun"
         )
 
 

@@ -57,6 +57,10 @@ class ChunkProgress:
     loss: float | None = None  # mean over the pairs since the last call of `Chunks.run`; None without pairs
 
 
+# trains from the progress up to a chunk, or until the function returns True: `Chunks.run`, or `merging.MergedChunks.run`
+Advance = Callable[[ChunkProgress, int, Callable[[ChunkProgress], bool]], None]
+
+
 class Chunks(abc.ABC):
     """Training, chunk by chunk.
 
@@ -74,8 +78,17 @@ class Chunks(abc.ABC):
         self.plan, self.workers = plan, workers
         self._board = np.frombuffer(mmap.mmap(-1, 8 * 4 * workers), np.float64).reshape(workers, 4)
 
-    def run(self, progress: ChunkProgress, last: int, report: Callable[[ChunkProgress], bool]) -> None:
+    def run(
+        self,
+        progress: ChunkProgress,
+        last: int,
+        report: Callable[[ChunkProgress], bool],
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
         """Train on the chunks from `progress.chunk` up to `last`, or until `report` returns True.
+
+        With `world_size` processes, on each n-th chunk only, beginning with chunk number `rank`.
 
         Raises:
             Diverged: the loss is not finite.
@@ -94,15 +107,23 @@ class Chunks(abc.ABC):
                 raise Diverged("the loss is not finite", hint=f"use a lower --lr than {self.plan.lr:g}")
             return report(progress)
 
-        def work(chunk: int, rank: int) -> None:
+        mine = range(progress.chunk + rank, last, world_size)
+
+        def work(piece: int, worker: int) -> None:
             if self.workers > 1:
                 torch.set_num_threads(1)
             with torch.inference_mode():  # autograd would take a tenth of the time
-                self._chunk(chunk, rank)
-            progress.chunk = chunk + 1  # for `look` when there is only one process
+                self._chunk(mine[piece], worker)
+            progress.chunk = mine[piece] + 1  # for `look` when there is only one process
 
-        progress.chunk = deal(progress.chunk, last, self.workers, work, look, lambda: bool(self._board[:, BAD].any()))
+        pieces = deal(0, len(mine), self.workers, work, look, lambda: bool(self._board[:, BAD].any()))
+        progress.chunk = before.chunk + pieces * world_size
         look()
+
+    def sums(self) -> list[float]:
+        """Of the last call of `run`: words or pairs that were processed, the sum of losses, and the number of losses."""
+        sums: list[float] = self._board.sum(0).tolist()
+        return [sums[column] for column in (DONE, LOSS, WEIGHT)]
 
     def rate(self, done: float) -> float:
         """The learning rate after the share `done` of all chunks."""

@@ -13,7 +13,7 @@ from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.log import Log
 from nlptools.training.engine.stop import Stop
 from nlptools.training.word_vectors.building import Tables
-from nlptools.training.word_vectors.chunks import ChunkProgress, Chunks
+from nlptools.training.word_vectors.chunks import Advance, ChunkProgress, Chunks
 
 REPORT_SECONDS = 1.0
 
@@ -30,6 +30,7 @@ class Epochs:
     checkpoints: Checkpoints | None
     run: VectorRun
     keep: bool  # whether to save a checkpoint at the end
+    advance: Advance
 
     def go(self, valid: Sequences | None) -> None:
         """Train until all epochs are done or a stop is requested; report, validate and save meanwhile."""
@@ -39,7 +40,7 @@ class Epochs:
         while progress.chunk < plan.total:
             end = (progress.chunk // plan.chunks + 1) * plan.chunks
             self._due = saves.seconds
-            self.trainer.run(progress, end, self._look)
+            self.advance(progress, end, self._look)
             finished = progress.chunk >= end
             self._report(always=finished or self.stop.requested)
             if finished and valid is not None:

@@ -38,8 +38,9 @@ from nlptools.training.engine.run_directory import RECORD, Record, RunSettings
 from nlptools.training.engine.stop import Stop
 from nlptools.training.word_vectors import building, glove
 from nlptools.training.word_vectors.building import Tables
-from nlptools.training.word_vectors.chunks import ChunkProgress, Chunks, Plan
+from nlptools.training.word_vectors.chunks import Advance, ChunkProgress, Chunks, Plan
 from nlptools.training.word_vectors.epochs import Epochs
+from nlptools.training.word_vectors.merging import MergedChunks
 from nlptools.training.word_vectors.trainer import Trainer
 from nlptools.vectors.files import directory as bundle_format
 from nlptools.vectors.files import formats
@@ -68,9 +69,12 @@ def train_vectors(
     write, run, devices = run is not None, run or VectorRun(), devices or Devices()
     kind = output_format(run)
     settings.check(kind)
-    lifecycle.refuse_processes()
+    if settings.model == "glove":
+        lifecycle.refuse_processes("--model glove")
     inputs = streams.check_inputs(inputs, [] if run.valid is None else [run.valid])
     directory = _run_directory(run, kind) if write else None
+    if directory is None:
+        lifecycle.refuse_processes("training without -o PATH or --run DIR")
     if directory is None and run.max_time is not None:
         raise UsageError("--max-time needs a place to save to", hint="give -o PATH or --run DIR")
     before = None
@@ -82,18 +86,23 @@ def train_vectors(
     softmax = settings.loss == "softmax"
     backend = Backend.detect(Compute(**asdict(devices), precision="auto" if softmax else "fp32"))
     backend = backend if softmax else replace(backend, precision_by="model")
-    start = None if settings.init is None else formats.load(settings.init, errors=encoding_errors)
-    job = _WordVectors(settings, run, kind, devices, encoding_errors, inputs, backend, start, directory)
-    if directory is None:
-        return job.run_once(write)
-    if before is not None:
-        return job.given_again(directory, before)
-    if job.is_beside:
-        messages.note(f"{display(str(directory))} keeps the state: the same command continues a stopped run")
-    vectors = lifecycle.run(job, directory, resume=run.resume, force=run.force, invocation=invocation).vectors
-    job.remove(directory)
-    assert vectors is not None
-    return vectors
+    try:
+        start = None if settings.init is None else formats.load(settings.init, errors=encoding_errors)
+        job = _WordVectors(settings, run, kind, devices, encoding_errors, inputs, backend, start, directory)
+        if directory is None:
+            return job.run_once(write)
+        if before is not None:
+            return job.given_again(directory, before) if backend.is_main else formats.load(run.output, kind)
+        if not backend.is_main:
+            return job.follow(directory)
+        if job.is_beside:
+            messages.note(f"{display(str(directory))} keeps the state: the same command continues a stopped run")
+        vectors = lifecycle.run(job, directory, resume=run.resume, force=run.force, invocation=invocation).vectors
+        job.remove(directory)
+        assert vectors is not None
+        return vectors
+    finally:
+        backend.close()
 
 
 def _run_directory(run: VectorRun, kind: str) -> Path | None:
@@ -257,8 +266,20 @@ class _WordVectors:
         valid = data.spool([self.run.valid], place / "valid.bin", vocab=words, errors=self.encoding_errors)
         return _Text(text, valid, self.inputs)
 
+    def follow(self, directory: Path) -> Vectors:
+        """Train in another process than the main one, on the text that the main one has read."""
+        lead: tuple[JsonObject, JsonObject] = self.backend.broadcast(None)
+        facts, backend = lead
+        text = _Text(data.opened(directory / "data" / "train.bin", facts), None, self.inputs)
+        trained = self.continuing({"backend": backend})._train(text, directory, Checkpoints(directory, 2))
+        if trained.vectors is None:
+            raise Stopped("", exit_code=run_directory.stopped_status())  # the main process alone reports it
+        return trained.vectors
+
     def train(self, data: _Text, record: Record) -> _Trained:
         assert self.directory is not None
+        if self.backend.world_size > 1:
+            self.backend.broadcast((data.train.facts(), record["backend"]))
         try:
             return self._train(data, self.directory, Checkpoints(self.directory, 2))
         except Diverged:
@@ -270,25 +291,37 @@ class _WordVectors:
         tables = building.tables(self.options, text.train, self.start, self.devices.seed, self.backend.device)
         trainer, progress = self._trainer(text, tables, place / "data"), ChunkProgress()
         plan = trainer.plan
+        backend, main = self.backend, self.backend.is_main
         if checkpoints is not None:
-            checkpoints.clean()
+            if main:
+                checkpoints.clean()
             last = checkpoints.load_last()
             if last is not None:
                 with reading(CHECKPOINT):
                     for name, table in tables.items():
                         table.copy_(last[0][name])
                 progress = built(ChunkProgress, last[2], CHECKPOINT)
-        log = Log(None if checkpoints is None else place, plan.total, unit=trainer.unit, show=True)
+        processes = backend.processes
+        if processes and main:
+            messages.note(f"training{processes}")
+        log = Log(place if main and checkpoints is not None else None, plan.total, unit=trainer.unit, show=main)
         log.begin(progress.chunk)
         try:
             with Stop(None if self.run.max_time is None else duration(self.run.max_time)) as stop:
-                Epochs(trainer, tables, progress, stop, log, checkpoints, self.run, not self.is_beside).go(text.valid)
+                advance: Advance = trainer.run
+                if backend.world_size > 1:
+                    last_rows = ("output",) if self.options.loss == "hs" else ()  # the root of the tree is the last one
+                    advance = MergedChunks(trainer, tables, backend, last_rows, stop).run
+                kept = checkpoints if main else None
+                ends = self.run, not self.is_beside, advance
+                Epochs(trainer, tables, progress, stop, log, kept, *ends).go(text.valid)
         finally:
             log.close()
         reason = stop.reason if progress.chunk < plan.total else None
         vectors = None
         if reason is None:
-            _check(trainer, tables, progress)
+            if main:
+                _check(trainer, tables, progress)
             vectors = building.vectors(self.options, text.train, tables, self.run.output)
         metrics = {trainer.unit if name == "done" else name: value for name, value in asdict(progress).items()}
         return _Trained(progress.chunk, metrics, reason, progress, trainer.unit, vectors)
