@@ -1,4 +1,4 @@
-"""Sentence embeddings: speed compared with sentence-transformers, ONNX Runtime and CTranslate2.
+"""Sentence embeddings: speed compared with sentence-transformers, ONNX Runtime, OpenVINO and CTranslate2.
 
     [NLPTOOLS_DATA=DIR] python benchmarks/embedding_speed.py [FILE] [--parts steady,process,runtimes,memory] [--lines 4000]
         [--model DIR] [--threads 2] [--rounds 3]
@@ -12,6 +12,7 @@ Packages that are not installed are left out.
                defaults, and saves the array
     runtimes   what libraries on top of these runtimes do, batches of 32 lines of like length. ONNX Runtime: the graph of
                transformers' model, fused by onnxruntime's optimizer; for 8 bits, weights quantized by output channel.
+               OpenVINO: the same graph, in a named type; for 8 bits, quantized by nncf on 300 of the lines.
                CTranslate2: what its converter makes of the directory, its hidden states pooled with numpy
     memory     the peak memory of the command on few and on many short lines
 """
@@ -44,7 +45,10 @@ from side_by_side import (
     write,
 )
 
+from nlptools.compute.kernels import int8
+
 PARTS = ("steady", "process", "runtimes", "memory")
+PACKAGES = ("sentence_transformers", "onnxruntime", "openvino", "nncf", "ctranslate2")
 INPUTS, BATCH = ("input_ids", "attention_mask", "token_type_ids"), 32
 _THEIRS = """
 import sys
@@ -65,7 +69,9 @@ def main() -> None:
         path = write(run.folder / "lines.txt", [*itertools.islice(filter(str.strip, lines), chosen.lines)])
         title = f"{len(read(path)):,} sentences"
         mine = by_precision({"nlptools": steady}, model, path, chosen.threads)
-        known = {n for n in ("sentence_transformers", "onnxruntime", "ctranslate2") if importlib.util.find_spec(n)}
+        if int8.available():
+            mine["nlptools, int8"] = separate(steady, model, path, chosen.threads, "fp32", "int8")
+        known = {package for package in PACKAGES if importlib.util.find_spec(package)}
         if "steady" in chosen.parts:
             theirs = {"sentence-transformers": separate(sentence_transformers, model, path)}
             sides = theirs if "sentence_transformers" in known else {}
@@ -75,6 +81,7 @@ def main() -> None:
             run.compare(f"{title}, whole process", "sentences per second", sides)
         if "runtimes" in chosen.parts:
             runtimes = by_onnx(run, model, path) if "onnxruntime" in known else {}
+            runtimes |= by_openvino(run, model, path) if {"onnxruntime", "openvino", "nncf"} <= known else {}
             runtimes |= by_ctranslate2(run, model, path) if "ctranslate2" in known else {}
             run.compare(f"{title}, runtimes", "sentences per second", {**runtimes, **mine}, check=cosines)
         for count in (10_000, chosen.many) if "memory" in chosen.parts else ():
@@ -95,7 +102,7 @@ def cosines(results: Mapping[str, Any]) -> str:
 # -- ours and sentence-transformers -------------------------------------------------------------------------------------
 
 
-def steady(model: str, path: Path, threads: int, precision: str) -> Job:
+def steady(model: str, path: Path, threads: int, precision: str, quantize: str | None = None) -> Job:
     """The work of the command, the model loaded."""
     import nlptools
     from nlptools.compute import memory
@@ -105,7 +112,7 @@ def steady(model: str, path: Path, threads: int, precision: str) -> Job:
 
     memory.expect_new_shapes()
     compute, lines = Compute(precision=precision, threads=threads), read(path)
-    embedder = nlptools.load(model, compute=compute, settings=Embed())
+    embedder = nlptools.load(model, compute=compute, settings=Embed(quantize=quantize))
 
     def job() -> tuple[int, np.ndarray]:
         windows = [lines[start : start + 8192] for start in range(0, len(lines), 8192)]
@@ -207,10 +214,42 @@ def onnx(graph: Path, tokenizer: Any, threads: int) -> Vectors:
     session = onnxruntime.InferenceSession(str(graph), settings, providers=["CPUExecutionProvider"])
 
     def embed(lines: list[str]) -> Any:
-        encoded = tokenizer(lines, padding=True, truncation=True, return_tensors="np")
-        return session.run(None, {name: encoded[name].astype(np.int64) for name in INPUTS})[0]
+        return session.run(None, inputs(tokenizer, lines))[0]
 
     return embed
+
+
+def inputs(tokenizer: Any, lines: list[str]) -> dict[str, np.ndarray]:
+    """The inputs of the graph for a batch."""
+    encoded = tokenizer(lines, padding=True, truncation=True, return_tensors="np")
+    return {name: encoded[name].astype(np.int64) for name in INPUTS}
+
+
+def by_openvino(run: Bench, model: str, path: Path) -> dict[str, Separate]:
+    """The graph that `by_onnx` wrote, in fp32, in bf16 where the processor has it, and in 8 bits."""
+    import nncf
+    import openvino
+    from transformers import AutoTokenizer
+
+    tokenizer, lines = AutoTokenizer.from_pretrained(model), read(path)[:300]
+    graph = openvino.Core().read_model(run.folder / "plain.onnx")
+    files = {name: run.folder / f"openvino-{name}.xml" for name in (*precisions(), "int8")}
+    for name in precisions():
+        openvino.save_model(graph, files[name], compress_to_fp16=False)
+    data = nncf.Dataset(lines, lambda line: inputs(tokenizer, [line]))
+    openvino.save_model(nncf.quantize(graph, data, model_type=nncf.ModelType.TRANSFORMER), files["int8"])
+    threads = run.options.threads
+    return {f"OpenVINO, {k}": separate(in_batches, openvino_vectors, f, model, path, threads) for k, f in files.items()}
+
+
+def openvino_vectors(graph: Path, tokenizer: Any, threads: int) -> Vectors:
+    """A batch by OpenVINO; the name of the file says in which type."""
+    import openvino
+
+    kind = "bf16" if graph.stem.endswith("bf16") else "f32"
+    settings = {"INFERENCE_PRECISION_HINT": kind, "INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"}
+    compiled = openvino.Core().compile_model(graph, "CPU", settings)
+    return lambda lines: compiled(inputs(tokenizer, lines))[0]
 
 
 def ctranslate2(folder: Path, tokenizer: Any, threads: int) -> Vectors:

@@ -42,7 +42,7 @@ SCRIPTS = {
     "surprisal_speed": Script("inference", "--lines 6 --layers 1 --hidden 64 --vocab 400", 10, peers="minicons"),
     "elmo_embedding_speed": Script("inference/embedding models/language", "--shape toy-elmo --lines 8", 5),
     "embedding_speed": Script("inference/embedding models/encoders layers", "--parts steady,process,runtimes --lines 8", 10,
-                              gpu="--parts steady --lines 20000", peers="sentence-transformers ctranslate2"),
+                              gpu="--parts steady --lines 20000", peers="sentence-transformers ctranslate2 openvino nncf"),
     "busy_neighbor": Script("compute", "--parts decoding,training --layers 1 --hidden 64 --tokens 2 --lines 20 --steps 1", 15),
     "attention_maps_speed": Script("inference layers models", "--shape 1,64,2 --length 16", 5),
     "word_vectors_speed": Script("training/word_vectors", "--parts skipgram --words 3000", 15, gpu="--parts skipgram,cbow",

@@ -16,8 +16,9 @@ from typing import Any
 FOLDER = Path(__file__).parent
 OUTPUT = "BENCHMARK_RECORDS"  # environment variable: the file that measurements are appended to
 PACKAGES = (
-    *("torch", "transformers", "sentence-transformers", "ctranslate2", "onnxruntime", "sentencepiece", "tokenizers"),
-    *("sacrebleu", "seqeval", "rouge-score", "gensim", "fasttext-wheel", "kenlm", "trl", "numpy", "click"),
+    *("torch", "transformers", "sentence-transformers", "ctranslate2", "onnxruntime", "openvino", "nncf"),
+    *("sentencepiece", "tokenizers", "sacrebleu", "seqeval", "rouge-score", "gensim", "fasttext-wheel", "kenlm", "trl"),
+    *("numpy", "click"),
 )
 # what distinguishes processors here: products of bf16 matrices
 UNITS = {"AMX": "amx_bf16", "AVX512-bf16 without AMX": "avx512_bf16"}
