@@ -1,4 +1,4 @@
-"""Connections of the server: each request has to arrive, and its answer has to be read, within a time limit.
+"""Connections of the server: their number is limited, and each request has to arrive, and its answer has to be read, in time.
 
 uvicorn has a limit for connections that are idle between two requests only, so that a client could hold one for ever with a byte
 a second.
@@ -17,24 +17,38 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from nlptools.serving.errors import error_object
 
+_PATIENCE = 1  # seconds that a connection beyond the limit may stay
+
 
 class Connection(H11Protocol):
     """A connection with a limit of `limit` seconds per request.
 
     The head of a request that has not arrived by then is answered with status 408. The application answers late bodies; a
-    client that has not read its answer `grace` seconds after the limit is left.
+    client that has not read its answer `grace` seconds after the limit is left. With more than `most` connections, the new one
+    is answered with status 503.
     """
 
-    def __init__(self, limit: float, grace: float, **options: Any) -> None:
+    def __init__(self, limit: float, grace: float, most: int, **options: Any) -> None:
         super().__init__(**options)
-        self.limit, self.grace = limit, grace
+        self.limit, self.grace, self.most = limit, grace, most
         self._request: RequestResponseCycle | None = None  # the one in hand
         self._alarm: asyncio.TimerHandle | None = None
+        self._refused = False  # as one too many
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See asyncio.Protocol."""
         super().connection_made(transport)
         self._watch()
+        self._refused = len(self.connections) > self.most
+        if self._refused:
+            self.loop.call_later(_PATIENCE, self.transport.abort)  # without a request until then
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio.Protocol."""
+        if self._refused:  # only now: a client that still writes when the connection is closed may not read the answer
+            self._refuse(503, "too many connections")
+        else:
+            super().data_received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio.Protocol."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import resource
 import signal
 import socket
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from nlptools.errors import Unavailable, reason
 from nlptools.serving.access import ApiKeys, check_access
 
 _GRACE = 5  # seconds that answers in hand have, when the server is to end
+_MOST_FILES, _OTHER_FILES = 1 << 16, 64  # open ones, and those that are no connections
 
 
 def run(path: str, settings: Serve, compute: Compute) -> None:
@@ -52,7 +54,7 @@ def run(path: str, settings: Serve, compute: Compute) -> None:
             messages.note(f"{service.name}: http://{host}:{listening.getsockname()[1]}/v1")
             config = uvicorn.Config(
                 application(service, worker, settings, keys),
-                http=partial(Connection, duration(settings.timeout), 2 * GRACE),  # type: ignore[arg-type]
+                http=partial(Connection, duration(settings.timeout), 2 * GRACE, _most_connections()),  # type: ignore[arg-type]
                 ws="none",
                 log_level="error",
                 access_log=False,
@@ -60,6 +62,16 @@ def run(path: str, settings: Serve, compute: Compute) -> None:
             )
             logging.getLogger("asyncio").setLevel(logging.ERROR)  # else a line for each write to a client that has left
             uvicorn.Server(config).run(sockets=[listening])
+
+
+def _most_connections() -> int:
+    """As many as the process may open files, less those that answers need."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        soft = wanted
+    return max(1, (wanted if soft == resource.RLIM_INFINITY else soft) - _OTHER_FILES)
 
 
 @contextmanager
