@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import asdict, dataclass
 
@@ -9,6 +10,7 @@ from nlptools import messages
 from nlptools.configs.units import interval
 from nlptools.configs.word_vectors import VectorRun
 from nlptools.corpora.word_sequences import Sequences
+from nlptools.errors import Diverged
 from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.log import Log
 from nlptools.training.engine.stop import Stop
@@ -86,5 +88,7 @@ class Epochs:
 
     def _save(self) -> None:
         if self.checkpoints is not None:
+            if not all(math.isfinite(float(table.sum())) for table in self.tables.values()):
+                raise Diverged("the vectors are not finite", hint=f"use a lower --lr than {self.trainer.plan.lr:g}")
             self.checkpoints.save(self.progress.chunk, dict(self.tables), {}, asdict(self.progress))
             self._saved = time.monotonic()
