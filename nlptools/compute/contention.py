@@ -123,9 +123,12 @@ _next = 0.0
 
 
 def begin(threads: int, keep: bool = False) -> None:
-    """Adapt the threads from now on, at most `threads`, or with `keep` only their waiting, where the system has the counters."""
+    """Adapt the threads from now on, at most `threads`, which are set, or with `keep` only their waiting, where the system has
+    the counters.
+    """
     global _watch, _kept
-    end()
+    _spin()
+    _watch = None
     if threads > 1:
         with contextlib.suppress(AttributeError, OSError, ValueError, IndexError):
             _watch = Watch(threads, len(os.sched_getaffinity(0)))

@@ -202,3 +202,13 @@ def test_short_waits_need_more_threads_than_cores() -> None:
         assert threads + holders * (threads - 1) > cores
         assert holders == 0 or threads + (holders - 1) * (threads - 1) <= cores  # no more than needed
         assert threading.active_count() == alone
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_each_backend_has_its_own_number_of_threads() -> None:
+    """In one process, after a training with another number."""
+    for threads in (2, 1, 2):
+        backend = Backend.detect(Compute(device="cpu", precision="fp32", threads=threads))
+        backend.prepare_training()
+        assert torch.get_num_threads() == threads
+    contention.end()
