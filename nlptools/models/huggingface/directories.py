@@ -141,7 +141,6 @@ def config_from_hf(data: JsonObject) -> tuple[str, Configuration]:
     """
     _refuse_quantized(data)
     kind = data.get("model_type")
-    types: list[str] = []
     for module in dict.fromkeys(module for row in registry.ARCHITECTURES.values() for module in row.huggingface):
         family = _imported(module)
         if kind in family.MODEL_TYPES:
@@ -149,7 +148,6 @@ def config_from_hf(data: JsonObject) -> tuple[str, Configuration]:
             own = map(_imported, registry.find(arch).huggingface)  # of the encoder alone, where a family has both
             family = next(each for each in own if kind in each.MODEL_TYPES)
             return arch, family.config_from_hf(data)
-        types += map(repr, family.MODEL_TYPES)
     if isinstance(kind, str) and kind in _NEAREST:
         raise BundleError(
             f"config.json: models of the family {kind!r} are not supported; the nearest that is: {_NEAREST[kind]!r}"
@@ -157,8 +155,7 @@ def config_from_hf(data: JsonObject) -> tuple[str, Configuration]:
     arch = kind.removeprefix(_OURS) if isinstance(kind, str) and kind.startswith(_OURS) else ""
     if not registry.is_known(arch):
         raise BundleError(
-            f"config.json: model_type {kind!r:.80} is not a model of ours,"
-            f" expected {', '.join(types[:-1])} or {types[-1]}"
+            f"config.json: model_type {kind!r:.80} is not supported, see the table of `nlptools help models`"
         )
     sizes = registry.config_class(arch)
     known = {field.name for field in fields(sizes)}
