@@ -16,16 +16,16 @@ TESTS = "".join(path.read_text("utf-8") for path in Path(__file__).parent.glob("
 
 def test_every_family_of_the_table_is_compared_with_transformers(run) -> None:  # type: ignore[no-untyped-def]
     rows = families.families()
-    assert len({row.model_type for row in rows}) == len(rows)
+    assert len({(row.model_type, row.kind) for row in rows}) == len(rows)
     for row in rows:
         classes = transformers.CONFIG_MAPPING[row.model_type].__name__.removesuffix("Config")
         assert re.search(rf"\b{classes}(MT|Model|LMHead|For|Config|\b)", TESTS), f"no test of a {row.model_type}"
     shown = run("help", "models")
     assert shown.code == 0, shown.err
-    lines = {line.split()[0]: line for line in shown.lines[1:] if line}
+    lines = [line.split()[:2] for line in shown.lines[1:] if line]
     known = {name for use in vars(uses).values() if isinstance(use, uses.Use) for name in use.name.split(" and ")}
     for row in rows:
-        assert lines[row.model_type].split()[1] == row.kind
+        assert [row.model_type, row.kind] in lines
         assert all(name in known or name.startswith(("finetune", "train-")) for name in row.commands), row
     assert {"encoder", "decoder", "encoder-decoder"} == {row.kind for row in rows}
     qwen, bert = (next(row for row in rows if row.model_type == name) for name in ("qwen3", "bert"))
