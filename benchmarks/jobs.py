@@ -149,7 +149,7 @@ JOBS = (
         "surprisal_speed", "surprisal of words", "minicons", "minicons"),
     Job("Score with n-grams", "KenLM", "score", "yes", "ngram_speed", "scores of 100,000 lines", "kenlm", "kenlm"),
     Job("Sentence embeddings", "sentence-transformers", "embed", _FP32,
-        "embedding_speed", "4,000 sentences, steady", "sentence-transformers", "sentence-transformers", readme=True),
+        "embedding_speed", "2,000 sentences, steady", "sentence-transformers", "sentence-transformers", readme=True),
     Job("Nearest words", "gensim", "neighbors", "yes", "neighbors_speed", "command: 10 nearest", "gensim", "gensim"),
     Job("Analogies", "gensim", "eval-vectors", "yes", "eval_vectors_speed", "analogies, 30,000 words x 100", "gensim", "gensim"),
     Job("Split text into pieces", "SentencePiece", "tokenize", "yes",
