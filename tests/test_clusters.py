@@ -15,8 +15,11 @@ from pathlib import Path
 
 import pytest
 import slurm_stand_in
+import torch
 from conftest import ROOT, environment
 from running import rows
+
+from nlptools.files import artifacts
 
 GUIDE = ROOT / "nlptools/cli/manual/guides/training.md"
 SRUN, TORCHRUN = re.findall(r"^```sh\n(#!/bin/bash\n#SBATCH.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
@@ -115,3 +118,54 @@ def test_torchrun(cluster: Cluster) -> None:
     assert f"stopped by SIGTERM after step {done}, everything is saved in lm\n" in err
     out, err = cluster.submit(TORCHRUN, STEPS=done + 2).communicate(timeout=240)
     assert (out, cluster.steps()) == ("status\tfinished\n", done + 2), err
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.slow
+def test_a_machine_that_is_lost_is_done_without(tmp_path: Path) -> None:
+    """Two machines train; one is killed, and torchrun starts the run again on the other one, with the same batches."""
+    (tmp_path / "corpus.txt").write_text("".join(f"a b c d e f {'abc'[i % 3]}\n" for i in range(300)))
+    (tmp_path / "vocab.tsv").write_text("<unk>\t0\n</s>\t0\n" + "".join(f"{letter}\t1\n" for letter in "abcdef"))
+    # half of the joint batch at a time: a sum of two gradients has one value in any number of processes
+    sizes = {**SIZES, "GLOBAL_BATCH": 8, "BATCH_SIZE": 4, "SAVE_EVERY": 20, "STEPS": 400}
+    options = [f"--{name.lower().replace('_', '-')}={value}" for name, value in sizes.items()]
+    train = ["nlptools", "train-lm", "-t", "vocab.tsv", *options, "corpus.txt", "-o"]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    elastic = {"rdzv-backend": "c10d", "rdzv-endpoint": f"localhost:{port}", "local-addr": "127.0.0.1", "nnodes": "1:2"}
+    elastic |= {"rdzv-conf": "last_call_timeout=15,keep_alive_interval=1,keep_alive_max_attempt=2", "max-restarts": "3"}
+    launcher = ["torch.distributed.run", *(f"--{name}={value}" for name, value in elastic.items()), "-m"]
+
+    def start(*command: str) -> subprocess.Popen[str]:
+        words, log = [sys.executable, "-m", *command], tmp_path / "log"
+        with log.open("a") as stream:
+            return subprocess.Popen(words, cwd=tmp_path, env=environment(), stdout=stream, stderr=stream, text=True)
+
+    machines, until = [start(*launcher, *train, "lm")], time.monotonic() + 120
+    try:
+        while not _listens(port):  # the first machine holds what both meet by
+            assert machines[0].poll() is None and time.monotonic() < until
+            time.sleep(0.05)
+        machines.append(start(*launcher, *train, "lm"))
+        while not (tmp_path / "lm/checkpoints/step-000040").is_dir():
+            assert machines[0].poll() is None and time.monotonic() < until
+            time.sleep(0.05)
+        for pid in slurm_stand_in.descendants({machines[1].pid}):
+            os.kill(pid, signal.SIGKILL)
+        assert machines[0].wait(120) == 0
+    finally:
+        for machine in machines:
+            machine.kill()
+            machine.wait()
+    said = (tmp_path / "log").read_text()
+    for each in ("in 2 processes on 2 machines", "(host ", "continuing at step "):
+        assert each in said
+    assert [row["step"] for row in rows(tmp_path / "lm") if row["kind"] == "train"] == list(range(1, 401))
+    assert start(*train, "alone").wait(120) == 0
+    one, other = (artifacts.load_tensors(tmp_path / name / "model.safetensors") for name in ("lm", "alone"))
+    assert all(torch.equal(tensor, other[name]) for name, tensor in one.items())
