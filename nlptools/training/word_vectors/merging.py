@@ -1,14 +1,12 @@
-"""Training by several processes on their parts of the text; each has its own tables, which are merged from time to time.
+"""Training by several processes on their parts of the text. Each has its own tables; they merge them from time to time.
 
-A round is a few chunks in each process. After each round, the processes merge the rows of the most frequent words, and after
-several rounds all rows (frequent words more often: Ji et al. 2016, "Parallelizing word2vec in shared and distributed memory",
-arXiv:1604.04661). Each process has the same tables after all rows are merged, so a run continues from there in any number of
-processes.
+In a round, each process trains on a few chunks. After each round, the processes merge the rows of the most frequent words, and
+after several rounds all rows (Ji et al. 2016, "Parallelizing word2vec in shared and distributed memory", arXiv:1604.04661). All
+processes then have equal tables, so a run can continue in any number of processes.
 
-A mean would divide the updates of a rare word, which one process alone has read, by the number of processes; a sum would move
-frequent words too far. The changes of a row are added as far as they are orthogonal, and averaged as far as they are parallel
-(Maleki et al. 2020, "Scaling distributed training with adaptive summation", arXiv:2006.02924; for word vectors, Gill et al.
-2019, arXiv:1909.03359).
+Orthogonal changes of a row are added, and parallel ones averaged (Maleki et al. 2020, "Scaling distributed training with adaptive
+summation", arXiv:2006.02924; for word vectors, Gill et al. 2019, arXiv:1909.03359). A mean would halve the updates of a rare word
+that one process alone has read. A sum would move frequent words too far.
 """
 
 from __future__ import annotations
