@@ -21,6 +21,7 @@ import nlptools
 from nlptools import bundle
 from nlptools.configs import Compute
 from nlptools.configs.embed import Embed
+from nlptools.configs.lora import LoRA
 from nlptools.inference.opening import open_model
 from nlptools.text.text_boundaries import around_text
 from nlptools.training.similarity import bases
@@ -71,7 +72,7 @@ def test_what_is_written_opens_there_with_the_same_vectors(call: Run, tmp_path: 
 def test_rows_are_read_as_embed_reads_them(tmp_path: Path, name: str) -> None:
     folder(tmp_path, name, **FOLDERS[name])
     opened = open_model(tmp_path)
-    base = bases.of(opened, "model")
+    base = bases.of(opened, LoRA(), "model")
     texts = [*TEXTS, ""]
     rows = base.encoding(24, 1).rows([[text] for text in texts]).rows
     first, last = around_text(opened.bundle.tokenizer, opened.path)
@@ -79,7 +80,7 @@ def test_rows_are_read_as_embed_reads_them(tmp_path: Path, name: str) -> None:
         ids = opened.bundle.tokenizer.encode(text)[: 24 - len(first) - len(last)]
         assert rows.ids[rows.bounds[row] : rows.bounds[row + 1]].tolist() == [*first, *ids, *last]
     batch = rows.batch(np.arange(len(texts)), base.pad)
-    model = base.model(1, None).eval()
+    model = base.model(1).eval()
     ids, mask = torch.from_numpy(batch.ids), torch.from_numpy(batch.mask)
     with torch.inference_mode():
         together = model.states(ids, mask).last

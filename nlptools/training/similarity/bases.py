@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from nlptools import bundle
 from nlptools.batches.encoder_rows import UNLIMITED, Marks
 from nlptools.batches.features import Encoding
+from nlptools.configs.lora import Adapted
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.inference.opening import Opened
 from nlptools.models import registry
@@ -34,15 +35,19 @@ class SentenceBase(Protocol):
 
     Attributes:
         pad: the token for padding.
+        adapter: the low-rank adapters to train; None: all weights are trained.
     """
 
     @property
     def pad(self) -> int: ...
 
+    @property
+    def adapter(self) -> peft.Adapter | None: ...
+
     def encoding(self, max_length: int, threads: int) -> Encoding:
         """How texts become rows, with the tokens that `embed` puts around them. Raises BundleError."""
 
-    def model(self, seed: int, adapter: peft.Adapter | None) -> EncoderWithHeads:
+    def model(self, seed: int) -> EncoderWithHeads:
         """The model to train, on the CPU in float32, with adapters if any."""
 
     def save(
@@ -52,7 +57,6 @@ class SentenceBase(Protocol):
         weights: Mapping[str, Tensor],
         training: Mapping[str, object],
         files: Sequence[str],
-        adapter: peft.Adapter | None,
     ) -> None:
         """Write the bundle of the model with these weights; `files` are in the directory already. Raises StreamError."""
 
@@ -62,6 +66,7 @@ class EncoderBase:
     """An encoder, without other heads than its pooler, which stays the same. Implements `SentenceBase`."""
 
     base: bundle.Bundle[EncoderWithHeads]
+    adapter: peft.Adapter | None
 
     @property
     def pad(self) -> int:
@@ -70,7 +75,7 @@ class EncoderBase:
     def encoding(self, max_length: int, threads: int) -> Encoding:
         return tasks.pretrained_encoding(self.base, max_length, threads, training=True)
 
-    def model(self, seed: int, adapter: peft.Adapter | None) -> EncoderWithHeads:
+    def model(self, seed: int) -> EncoderWithHeads:
         base = self.base
         heads = ("pooler",) if "pooler" in base.heads else ()
         torch.manual_seed(seed)
@@ -78,8 +83,8 @@ class EncoderBase:
         assert isinstance(model, EncoderWithHeads)
         own = base.model.state_dict()
         model.load_state_dict({name: own[name] for name in model.state_dict()})
-        if adapter is not None:
-            lora.adapt(model, base.arch, adapter.settings, seed, own)
+        if self.adapter is not None:
+            lora.adapt(model, base.arch, self.adapter.settings, seed, own)
         for name, weight in model.named_parameters():
             if name.startswith("encoder.pooler."):
                 weight.requires_grad_(False)
@@ -92,11 +97,17 @@ class EncoderBase:
         weights: Mapping[str, Tensor],
         training: Mapping[str, object],
         files: Sequence[str],
-        adapter: peft.Adapter | None,
     ) -> None:
         base = self.base
         bundle.save_encoder(
-            directory, model, weights, base.tokenizer, arch=base.arch, training=training, files=files, adapter=adapter
+            directory,
+            model,
+            weights,
+            base.tokenizer,
+            arch=base.arch,
+            training=training,
+            files=files,
+            adapter=self.adapter,
         )
 
 
@@ -126,6 +137,7 @@ class DecoderBase:
     """A language model, or its layers alone, which may read in both directions. Implements `SentenceBase`."""
 
     base: bundle.Bundle[LanguageModel]
+    adapter: peft.Adapter | None
 
     @property
     def pad(self) -> int:
@@ -141,14 +153,14 @@ class DecoderBase:
         # an empty text without tokens around it is the start token, as in `embed`
         return Encoding(base.tokenizer, Marks(first, last, pad=base.start, unk=base.start), longest, 1, threads)
 
-    def model(self, seed: int, adapter: peft.Adapter | None) -> EncoderWithHeads:
+    def model(self, seed: int) -> EncoderWithHeads:
         base = self.base
         torch.manual_seed(seed)
         model = cast(LanguageModel, registry.build(base.arch, base.model.config))
         own = base.weights()
         model.load_state_dict(own)
-        if adapter is not None:
-            lora.adapt(model, base.arch, adapter.settings, seed, own)
+        if self.adapter is not None:
+            lora.adapt(model, base.arch, self.adapter.settings, seed, own)
         for name, weight in cast(nn.Module, model).named_parameters():
             if name.startswith("output"):
                 weight.requires_grad_(False)
@@ -161,7 +173,6 @@ class DecoderBase:
         weights: Mapping[str, Tensor],
         training: Mapping[str, object],
         files: Sequence[str],
-        adapter: peft.Adapter | None,
     ) -> None:
         base, start = self.base, "encoder."
         own = {name.removeprefix(start): tensor for name, tensor in weights.items()}
@@ -177,21 +188,22 @@ class DecoderBase:
             document=base.document,
             training=training,
             files=files,
-            adapter=adapter,
+            adapter=self.adapter,
             keeps_around=True,
         )
 
 
-_BASES: Mapping[str, Callable[[bundle.Bundle], SentenceBase]] = {
-    registry.ENCODER: cast("Callable[[bundle.Bundle], SentenceBase]", EncoderBase),
+_Maker = Callable[[bundle.Bundle, "peft.Adapter | None"], SentenceBase]
+_BASES: Mapping[str, _Maker] = {
+    registry.ENCODER: cast(_Maker, EncoderBase),
     registry.LANGUAGE: DecoderBase,
     registry.READER: DecoderBase,
 }
 
 
-def of(opened: Opened, name: str) -> SentenceBase:
-    """What `name` opened as. Raises UsageError for other models than encoders and decoders."""
+def of(opened: Opened, settings: Adapted, name: str) -> SentenceBase:
+    """What `name` opened as. Raises UsageError for other models than encoders and decoders, and as `lora.adapter`."""
     base = _BASES.get(registry.find(opened.bundle.arch).family)
     if base is None:
         raise UsageError(f"--task similarity: {display(name)} is not an encoder or a decoder")
-    return base(opened.bundle)
+    return base(opened.bundle, lora.adapter(settings, opened.bundle, name))

@@ -29,11 +29,9 @@ from nlptools.inference.embedding.sentence_steps import SentenceSteps
 from nlptools.inference.opening import Opened, open_model
 from nlptools.json_types import JsonObject
 from nlptools.metrics.criterion import Criterion
-from nlptools.models.huggingface import peft
 from nlptools.models.tasks.heads import EncoderWithHeads
 from nlptools.tasks import task as tasks
 from nlptools.text.unknown import UnknownTokens
-from nlptools.training import lora
 from nlptools.training.engine.job import Trained, run_job
 from nlptools.training.engine.loop import Evaluate
 from nlptools.training.engine.spooled import Spooled
@@ -95,7 +93,6 @@ class _Similarity:
     seed: int
     opened: Opened
     base: SentenceBase
-    adapter: peft.Adapter | None  # None: all weights are trained
     files: Files
     encoding_errors: str
     train: SimilarityData | None = None
@@ -124,7 +121,7 @@ class _Similarity:
         return Criterion(name, higher_is_better=name != "loss")
 
     def settings(self) -> JsonObject:
-        base = {} if self.adapter is None else {"base": self.adapter.digest}
+        base = {} if (adapter := self.base.adapter) is None else {"base": adapter.digest}
         return {**asdict(self.options), **asdict(self.files), **base}
 
     def spool(self, directory: Path, backend: Backend, held_out: bool) -> Spooled[SimilarityData]:
@@ -203,7 +200,7 @@ class _Similarity:
             messages.note(f"scores: {scores[0]:g} stands for the cosine 0, {scores[1]:g} for 1")
 
     def model(self) -> EncoderWithHeads:
-        return self.base.model(self.seed, self.adapter)
+        return self.base.model(self.seed)
 
     def _loss_settings(self) -> SimilaritySettings:
         assert self.train is not None
@@ -249,7 +246,7 @@ class _Similarity:
         files = sentence_steps.write(directory, self.steps, model.config.hidden_size)
         published = hub_cache.origin(str(self.options.model))
         training = {**record, **({"base": dict(published)} if published else {})}
-        self.base.save(directory, model, weights, training, files, self.adapter)
+        self.base.save(directory, model, weights, training, files)
 
     def advice(self, name: str) -> str:
         file = streams.regular_file([*self.inputs, self.run.valid])
@@ -298,8 +295,7 @@ def finetune(
     names = streams.check_inputs(inputs, run.held_out)
     name = str(settings.model)
     opened = open_model(name)
-    base = bases.of(opened, name)
-    adapter = lora.adapter(settings, opened.bundle, name)
-    task = _Similarity(settings, run, names, compute.seed, opened, base, adapter, files, encoding_errors)
+    base = bases.of(opened, settings, name)
+    task = _Similarity(settings, run, names, compute.seed, opened, base, files, encoding_errors)
     _ = task.steps
     return run_job(task, run, compute, invocation)
