@@ -96,7 +96,7 @@ class Bundle(Generic[M]):
 
     @property
     def start(self) -> int:
-        """The token before a text, from which scoring starts: `bos`, else that of config.json, else, as in ours, `eos`."""
+        """The token before a text, where scoring starts: `bos`, else the one in config.json, else `eos`, as in our models."""
         if self.bos is not None:
             return self.bos
         named = self.config.get("bos_token_id")
@@ -139,7 +139,7 @@ def save(
     Args:
         start, ends: the token before the first one of a text, None: `eos`; and other tokens that end one.
         adapter: of a model with adapters; the other weights are left out.
-        keeps_around: whether the tokenizer keeps the tokens that it puts around texts; else it gets those of our models.
+        keeps_around: keep the tokens that the tokenizer puts around texts; otherwise it gets the tokens of our models.
 
     Raises:
         StreamError: disk full or another write error.

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 
 
 class NamedPart(str):
-    """The name of a file of which a part is read. Lines are counted from the beginning of the part."""
+    """The name of a file that is read in part. Lines are counted from the beginning of the part."""
 
     def lines_before(self) -> int:
         """The number of lines of the file before the part, which an error adds."""

@@ -144,8 +144,10 @@ def marks_of(tokenizer: Tokenizer) -> Marks:
 
 
 def marks_of_gpt(tokenizer: Tokenizer, eos: int, start: int | None, ours: bool = True) -> Marks:
-    """The special tokens of rows for a GPT: those of a GPT-1 if the tokenizer has them, else `start` at the beginning, and the
-    end-of-text token in all other places.
+    """The special tokens of rows for a GPT.
+
+    A GPT-1 tokenizer has special tokens for rows, which are used. Otherwise a row begins with `start`, and the end-of-text
+    token takes all other places.
 
     Args:
         start: the token before a text; None: there is none. In models of ours, the end-of-text token.

@@ -12,7 +12,7 @@ from nlptools import messages
 from nlptools.cli import usage
 from nlptools.errors import visible
 
-# what no option reads, but something else does: this package, its tests, its benchmarks
+# variables without an option: the package, its tests or its benchmarks read them
 _OTHERS = {
     "NLPTOOLS_DEBUG",
     "NLPTOOLS_PROCESS_TIMEOUT",

@@ -138,9 +138,9 @@ def _check(generate: Generate, translate: Translate, files: PromptFiles) -> None
 def _batches(
     blocks: Iterator[tuple[int, LineBlock]], read: Callable[[LineBlock], Iterator[Item]], size: int
 ) -> Iterator[tuple[int, list[Item]]]:
-    """(number of the first item, items) for each batch of the input read so far, whose blocks `read` makes items of.
+    """(number of the first item, items) for each batch of the input; `read` turns a block of lines into items.
 
-    Items before an invalid line are yielded first, then its error is raised.
+    Yields the items before an invalid line, then raises its error.
     """
     from nlptools.errors import DataError
     from nlptools.files import progress

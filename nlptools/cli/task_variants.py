@@ -34,7 +34,7 @@ class TaskVariants(Variants):
         )
 
     def own_fields(self, base: type, *others: type) -> Iterator[tuple[list[str], list[dataclasses.Field[object]]]]:
-        """The fields that only some variants have, besides those of `base` and `others`, and a title of these variants."""
+        """The fields that only some variants have and `base` and `others` do not, with a title of these variants."""
         shared = {field.name for group in (base, *others) for field in dataclasses.fields(group)}
         having: dict[str, list[str]] = {}
         found: dict[str, dataclasses.Field[object]] = {}

@@ -209,7 +209,7 @@ class Backend:
         return f" in {messages.counted(self.world_size, 'process', 'processes')} on {where}"
 
     def first(self, compute: Callable[[], T]) -> T:
-        """What the main process computes, made of plain JSON types, in every process.
+        """Call `compute` in the main process and return its result, made of plain JSON types, in every process.
 
         Raises:
             Any exception of `compute`, in the main process; NlptoolsError without a message in the others.

@@ -8,9 +8,8 @@ changes the last bits of some numbers: LayerNorm's backward and sums of all elem
 elements of each thread's share have other instructions in sigmoid, SiLU, tanh-GELU and softplus. Printed digits hold, but
 weights that differ by a bit grow apart. The threads of a training wait without spinning instead, so each number stays the same.
 
-Two counters of Linux tell that this happens. Threads that are ready but have no core count the time that they wait
-(/proc/self/task/*/schedstat), and the kernel counts the time that each core was busy (/proc/stat), of which this process knows
-its own part. Elsewhere nothing is adapted.
+Two counters of Linux show that this happens: how long threads that are ready wait for a core (/proc/self/task/*/schedstat), and how
+long each core was busy (/proc/stat), from which the time of this process is subtracted. On other systems nothing is adapted.
 """
 
 from __future__ import annotations

@@ -56,9 +56,9 @@ def local(tensor: Tensor) -> Tensor:
 
 
 def gathered(part: Tensor, whole: Tensor) -> Tensor:
-    """The whole tensor, in each process, of which each has a `part` as it has of the divided tensor `whole`.
+    """The whole tensor, from a `part` in each process; `whole` is a tensor divided in the same way.
 
-    All processes call this together.
+    All processes call this together and get the whole tensor.
     """
     from torch.distributed.tensor import DTensor
 

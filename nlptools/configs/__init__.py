@@ -57,7 +57,7 @@ def option(
         multiple: the option may be given several times; the value is a tuple. Tuples of other options are given with
             commas, and also several times.
         more: whether an argument that follows a value of the option is a further value, as in `-i A B`.
-        bare: the value of an option that is given without a value.
+        bare: the value of the option when a user gives none.
         was: earlier names of the option, each with what is written now: {"--json": "--to jsonl"}.
         needs: conditions that must hold where the option is set, see `combinations`: ("vectors",); or for each of its values that
             has some: {"plateau": ("valid",)}.

@@ -59,8 +59,8 @@ class Attend:
     )
     view: str | None = option(
         None,
-        "What a picture shows: a heat map, lines between words, or a small heat map for each head. Default: heads, or heat"
-        " for a single head and with --mean.",
+        "Kind of picture: one heat map, lines between words, or a small heat map for each head. Default: heads; heat for a"
+        " single head and with --mean.",
         choices=("heat", "lines", "heads"),
     )
 

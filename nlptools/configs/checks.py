@@ -51,7 +51,7 @@ def check_sizes(config: DataclassInstance, **limits: int) -> None:
 
 
 def check_patches(width: int, height: int, patch: int, hint: str) -> None:
-    """Raise UsageError, with `hint`, for pictures whose size is not a multiple of the patches."""
+    """Raise UsageError, with `hint`, unless the sides of a picture are multiples of the side of a patch."""
     if height % patch or width % patch:
         size = f"{width} x {height} pixels"
         raise UsageError(f"pictures of {size} cannot be cut into patches of {patch} x {patch}", hint=hint)

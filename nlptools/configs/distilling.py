@@ -14,7 +14,7 @@ class DistillStatic:
     output: str = option(REQUIRED, "Directory for the token vectors.", short="-o", metavar="DIR")
     dims: int = option(
         256,
-        "Number of dimensions, the principal components of the token vectors; 0: those of the model.",
+        "Number of principal components of the token vectors to keep; 0: keep all dimensions of the model.",
         low=0,
         metavar="N",
     )

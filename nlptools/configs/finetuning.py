@@ -132,7 +132,7 @@ class FinetuneTraining(Training):
     )
     weight_decay: float = redefined(Training, "weight_decay", 0.01)
     log_every: str = redefined(Training, "log_every", "50")
-    # not options here: BERT's values, those of recipes for language models, and what --lora saves more memory than
+    # not options here: BERT has fixed values, some belong to recipes for language models, and --lora saves more memory
     min_lr: ClassVar[float] = 0.0  # type: ignore[misc]
     beta2: ClassVar[float] = 0.999  # type: ignore[misc]
     average: ClassVar[int] = 1  # type: ignore[misc]

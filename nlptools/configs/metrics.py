@@ -40,13 +40,13 @@ class MetricGroup:
         compute: `module:function`; see `requested` in the modules of `nlptools.metrics`.
         listed: the names as the help of --metric lists them.
         options: the options of `Evaluate` and `Report` that the metrics take.
-        together: all metrics of a group that are asked for are computed in one go.
+        together: all requested metrics of a group are computed in one go.
         single: the metrics that have only one value; None for all.
         references: how many reference files: "one", "any" number from 1, "none", or "optional".
         aliases: other name -> metric.
         lower_is_better: whether low values are good.
         cut: metrics that also exist as NAME@K: of the first K documents of a ranking.
-        merge: `module:function` of the metrics whose statistics files hold; see `metrics.statistics_files`.
+        merge: `module:function` that adds statistics files and computes the metrics; see `metrics.statistics_files`.
     """
 
     metrics: tuple[str, ...]

@@ -206,7 +206,7 @@ class Convert:
             if self.quantize not in ("none", *OF_GGUF) or replace(self, force=False, quantize="none") != Convert():
                 raise UsageError(f"only --force and --quantize {', '.join(OF_GGUF)} apply to a .gguf file")
         elif self.quantize in OF_GGUF:
-            raise UsageError(f"--quantize {self.quantize} writes a file whose name ends in .gguf")
+            raise UsageError(f"--quantize {self.quantize} needs an output file with a name that ends in .gguf")
 
     def check_model(self) -> None:
         """Raise UsageError for options that apply to word vectors only."""

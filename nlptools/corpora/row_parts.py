@@ -1,4 +1,4 @@
-"""Inputs as parts of rows, each of which a process can read without the others, for jobs on many machines.
+"""Inputs divided into parts of rows, for jobs on many machines: a process can read any part without the others.
 
 Text and JSON lines are divided at line ends into parts of nearly equal size. A part of Parquet is a row group.
 """
@@ -22,7 +22,7 @@ LAYOUTS = ("text", "jsonl", "parquet")
 
 @dataclass(frozen=True)
 class InputRow:
-    """A row of an input: its keys and values, its text, and what is wrong with it."""
+    """A row of an input: its keys and values, its text, and the error if it has one."""
 
     record: JsonObject
     text: str

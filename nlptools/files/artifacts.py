@@ -95,7 +95,7 @@ def load_weights(directory: Path, stem: str = "model") -> dict[str, Any]:
 
 
 def write_index(directory: Path, stem: str, names: list[str]) -> str:
-    """Write `STEM.safetensors.index.json`, which says which of the files `names` has which tensor; returns its name.
+    """Write `STEM.safetensors.index.json`, which maps each tensor to one of the files `names`; returns its name.
 
     Raises:
         StreamError: disk full or another write error.
@@ -224,7 +224,7 @@ def verify(directory: Path) -> dict[str, str]:
 
 
 def verify_all(directory: Path) -> list[str]:
-    """Check the files in the manifest of a directory, and those of the checkpoints in it; returns their names.
+    """Check the files in the manifests of a directory and of its checkpoints; returns their names.
 
     Raises:
         BundleError: there is no manifest, or see `verify`.

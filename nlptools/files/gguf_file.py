@@ -247,7 +247,7 @@ def _read(path: Path, data: mmap.mmap, size: int) -> GGUFFile:
 
 
 def _place(cursor: _Cursor, name: str) -> TensorPlace:
-    """The description of a tensor; its `start` is relative to that of all tensors."""
+    """The description of a tensor; its `start` is relative to the first byte of all tensors."""
     dimensions = cursor.number("I")
     if not 1 <= dimensions <= _MOST_DIMENSIONS:
         raise _Bad(f"damaged: the tensor {shorten(name, 80)} has {dimensions} dimensions")

@@ -92,7 +92,7 @@ def _hub() -> Path:
 
 
 def _snapshot(model: Path, revision: str | None) -> Path | None:
-    """The snapshot of a revision; without one, that of the branch main, or the only one."""
+    """The snapshot of a revision; without a revision, the snapshot of the branch main, or the only snapshot."""
     snapshots = model / "snapshots"
     try:
         commit = (model / "refs" / (revision or "main")).read_text(encoding="utf-8").strip()

@@ -38,8 +38,8 @@ _LAST_FIELD = re.compile(r"[^ \t]+[ \t]*$")
 def read_chains(path: str, options: Options, errors: str = "strict") -> Iterator[CoreferenceDocument]:
     """The documents of a file, each as soon as its last line has been read.
 
-    Without `options.labelled`, documents whose last column has words, not chains, have no chains, and lines after the last
-    document become a last example without words.
+    Without `options.labelled`, a document with words in its last column has no chains, and lines after the last document
+    become a last example without words.
 
     Raises:
         DataError: a word outside a document, a document without end, a line without word, a malformed column of chains, a
@@ -54,7 +54,7 @@ def read_chains(path: str, options: Options, errors: str = "strict") -> Iterator
 
 
 def read_key(path: str, errors: str = "strict") -> list[CoreferenceDocument]:
-    """The documents of a file whose last column has chains, without the words: `words` are empty strings.
+    """The documents of a file with chains in its last column, without the words: `words` are empty strings.
 
     Raises:
         DataError: as `read_chains`; no documents; two documents of the same name.

@@ -152,6 +152,6 @@ def submission(name: str, predictions: Iterable[tuple[str | None, str | float]])
         if label not in task.labels:
             raise DataError(
                 f"prediction {i + 1} is {shown(str(prediction))}, expected one of {', '.join(task.labels)}",
-                hint="the labels of the model must be those of the published training file",
+                hint="the model must have the labels of the published training file",
             )
         yield f"{index}\t{label}"

@@ -43,7 +43,7 @@ LABELS = {
     "regress": SCORES,
     "rank": (*SCORES, "relevance", "grade"),
 }
-NUMBERS = ("regress", "rank")  # tasks whose labels are numbers
+NUMBERS = ("regress", "rank")  # tasks with numbers as labels
 IDS = ("index", "id", "idx", "pair_id", "pairid", "guid")
 COLUMN_NAMES = {name for names in (*TEXTS[1], *TEXTS[2], *LABELS.values(), IDS) for name in names}
 UNDECIDED = ("gold_label", "-")  # SNLI's annotators disagreed: no label

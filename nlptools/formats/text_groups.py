@@ -106,7 +106,7 @@ def _negatives(lines: InputLines, number: int, value: Mapping[str, Json], key: s
 
 @dataclass(frozen=True)
 class _Places:
-    """The columns of a table, from 0: those of each text, and of the score."""
+    """The columns of a table, counted from 0: the columns of each text, and the column of the score."""
 
     texts: tuple[tuple[int, ...], ...]
     score: int | None

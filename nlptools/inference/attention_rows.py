@@ -170,7 +170,7 @@ class DecoderAttention:
         if len(texts) > 1:
             raise place.error(
                 f"expected a text, found {len(texts)} with tabs between them",
-                "a language model reads one text: put a space or an end-of-text token in place of each tab",
+                "a language model reads one text: replace each tab with a space or an end-of-text token",
             )
         words = self.reader.row(self.start, texts[0], per_word=per_word)
         _check(words, self.model.max_context, place, "the line")

@@ -173,7 +173,7 @@ class ChoiceScorer:
                 "delimiter": settings.target_delimiter,
                 "unconditional": settings.unconditional,
                 "bytes": "UTF-8, without white space around a choice",
-                "characters": "of a choice as it is given, as acc_norm of lm-evaluation-harness counts them",
+                "characters": "of the unchanged choice, as acc_norm of lm-evaluation-harness counts them",
                 "ties": "never right",
                 **model.backend.describe(),
             },

@@ -31,7 +31,7 @@ from nlptools.text.gguf_vocabulary import PREFIX
 from nlptools.text.tokenizer import Tokenizer
 
 DOCUMENT, NORMALIZE, MAX_LENGTH = (f"nlptools.{name}" for name in ("document", "normalize", "max_length"))
-_ADDS_START = ("llama",)  # tokenizers that put a token before each text, if the file does not say it
+_ADDS_START = ("llama",)  # tokenizers that put a token before each text, if the file does not set it
 
 
 def load(path: Path) -> bundle.Bundle:
@@ -71,7 +71,7 @@ def load(path: Path) -> bundle.Bundle:
 
 @contextmanager
 def _naming(file: GGUFFile) -> Iterator[None]:
-    """Let a BundleError name the file, in place of the files of a folder."""
+    """A context in which a BundleError names the GGUF file, not the files of a folder."""
     try:
         yield
     except BundleError as error:

@@ -137,8 +137,8 @@ class VectorDuplicates:
         self._numbers: list[list[int]] = []
 
     def add(self, rows: Floats, numbers: Sequence[int]) -> list[int]:
-        """For each row of length 1 (N, D), in order, the number of the first earlier one whose cosine reaches the threshold;
-        else its own number, under which it is kept.
+        """For each row of length 1 (N, D), in order, the number of the first earlier row with a cosine of at least the
+        threshold. A row without one is kept, and its own number is returned.
         """
         out = list(numbers)
         for part, kept in zip(self._parts, self._numbers, strict=True):

@@ -44,8 +44,8 @@ class PretrainingPredictor(ABC):
     Attributes:
         texts: the number of texts in a line of input, separated by tabs.
         head: the name of the head, see `bert.PRETRAINING_HEADS`.
-        noun: what it predicts, for messages.
-        objective: of pretrain-bert, which trains the head.
+        noun: the name of its predictions in messages.
+        objective: the value of pretrain-bert's `--objective` that trains the head.
     """
 
     texts: ClassVar[int]

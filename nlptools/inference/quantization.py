@@ -23,7 +23,7 @@ _MEASURED = 1000  # characters of the texts that are measured twice: a fraction 
 
 
 class Quantizable(Protocol):
-    """What a model that `loading.load` returns has."""
+    """Every model that `loading.load` returns."""
 
     @property
     def roundings(self) -> Sequence[Rounding]:
@@ -31,7 +31,7 @@ class Quantizable(Protocol):
 
 
 class SamplesVectors(Quantizable, Protocol):
-    """What a model that embeds lines has, if it has layers to round."""
+    """A model that embeds lines and has layers to round."""
 
     def sample(self, lines: Sequence[str]) -> np.ndarray:
         """One vector per line, (N, D); the lines do not count for what `Embeds.finish` reports."""

@@ -22,7 +22,7 @@ from nlptools.layers.output import Measure, OutputHead
 from nlptools.models.contract import LanguageModel
 
 UNLIMITED_WINDOW = 1024  # tokens at a time for models without a longest context
-ROLLING = "loglikelihood_rolling (lm-evaluation-harness)"  # what no stride and no end of text amount to
+ROLLING = "loglikelihood_rolling (lm-evaluation-harness)"  # the same as no stride and no end of text
 
 Stop = Callable[[], bool]
 # (documents, stop) -> the log-probability of each token of each document; None when `stop()` turned true

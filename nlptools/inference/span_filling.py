@@ -41,7 +41,7 @@ _LEAST_BEAM = 8
 
 
 class _Job(NamedTuple):
-    """A gap to fill: the tokens of the line, and what the output begins with; `chosen` are tokens of the gap that are given."""
+    """A gap to fill: the tokens of the line, and the first tokens of the output. `chosen`: tokens to score in the gap."""
 
     source: list[int]
     begins: list[int]

@@ -190,7 +190,7 @@ class DisentangledAttention(SelfAttention):
         *,
         kinds: tuple[str, ...] = (),
     ) -> None:
-        """`kinds`: of `relations.Disentangled`, for which there are maps; others have those of contents."""
+        """`kinds`: kinds of `relations.Disentangled` with separate maps; the others share the maps of the contents."""
         super().__init__(hidden_size, num_heads, dropout, causal)
         self.distance_key = Linear(hidden_size, hidden_size) if "c2p" in kinds else None
         self.distance_query = Linear(hidden_size, hidden_size) if "p2c" in kinds else None

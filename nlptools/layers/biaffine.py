@@ -2,9 +2,9 @@
 
 Dozat & Manning 2017, "Deep biaffine attention for neural dependency parsing" (arXiv:1611.01734), on the vectors of an encoder,
 not of LSTMs. Each word has four vectors: as a dependent and as a head, for arcs and for relations; the root of the
-sentence is a learned vector. `forward` computes the vectors of tokens in rows; the scores are those of the words of a sentence,
-so that a sentence may have several rows.
-Dimensions: S sentences, M words, A size of the vectors for arcs, R of those for relations, L relations.
+sentence is a learned vector. `forward` computes the vectors of tokens in rows. Scores are computed for the words of a sentence,
+so a sentence may have several rows.
+Dimensions: S sentences, M words, A size of the vectors for arcs, R size of the vectors for relations, L relations.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Modules whose call is a plain call of `forward`.
 
-`nn.Module.__call__` looks for hooks. A step of decoding makes some hundred such calls, and the weights of each layer, on their
-way through the processor's cache, displace what Python needs for the next one, so that a call takes several microseconds.
-For the same reason, modules that each step calls read their weights from `_parameters`, and not through `__getattr__`.
+`nn.Module.__call__` looks for hooks. A step of decoding makes some hundred such calls. The weights of each layer displace
+Python's data from the processor's cache, so each call takes several microseconds. For the same reason, modules that each step
+calls read their weights from `_parameters`, and not through `__getattr__`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ for _name in _REGISTER:
 
 @cache
 def _with_hooks(kind: type) -> type:
-    """A class of modules like `kind`, whose calls look for hooks; `kind` itself if it is such a class."""
+    """A class like `kind` with calls that look for hooks; `kind` itself if its calls do."""
     if kind.__call__ is nn.Module.__call__:
         return kind
     return type(kind.__name__, (kind,), {"__call__": nn.Module.__call__, "__module__": kind.__module__})

@@ -1,9 +1,10 @@
 """Self-attention in which groups of heads share their keys and values.
 
 Ainslie et al. 2023, "GQA" (arXiv:2305.13245); with one group, multi-query attention (Shazeer 2019, arXiv:1911.02150). The cache
-of a decoder holds the shared ones only. As in LLaMA, Qwen2 and Qwen3: the size of a head need not be D / H, biases are
-optional, and each query and key may pass a norm (Henry et al. 2020, arXiv:2010.04245; here RMSNorm with a gain per dimension),
-in OLMo 2 that of all heads together. Gemma 2 scales queries by another number than the size of a head, and caps the scores.
+of a decoder holds the shared keys and values only. As in LLaMA, Qwen2 and Qwen3: the size of a head need not be D / H, biases
+are optional, and each query and key may pass a norm (Henry et al. 2020, arXiv:2010.04245; here RMSNorm with a gain per
+dimension). The norm of OLMo 2 covers all heads together. Gemma 2 scales queries by a number other than the size of a head, and
+caps the scores.
 Shapes: as in `layers`, and G groups, the heads of keys and values.
 """
 

@@ -82,7 +82,7 @@ class ReplacedTokenHead(nn.Module):
 class SequenceHead(nn.Module):
     """Predicts K numbers for a whole sequence from the vector of the token that represents it.
 
-    BERT's vector comes from its pooler; those of ELECTRA, RoBERTa and others go through a layer of this head first.
+    BERT's vector comes from its pooler. ELECTRA, RoBERTa and others have no pooler: this head has a layer for them.
     """
 
     __call__: Callable[..., Tensor]

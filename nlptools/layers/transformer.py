@@ -179,7 +179,7 @@ class Block(Direct, nn.Module):
         self, x: Tensor, weighted: Callable[[Any, Tensor], Weighted], source: SourceMemory | None = None, layer: int = 0
     ) -> Generator[Tensor, None, Tensor]:
         """As `run`, step by step: yields the weights (B, H, T, S) of self-attention, then of attention to the source if there
-        is one, and returns the result (B, T, D). What follows weights is computed when more is asked for.
+        is one, and returns the result (B, T, D). Each step is computed when the caller asks for it.
 
         Args:
             weighted: the attention of the block with its weights, by its module `attention`, given (B, T, D).

@@ -1,8 +1,8 @@
 """Attention within windows of patches, shifted in every second block.
 
-Liu et al. 2021, "Swin Transformer" (arXiv:2103.14030), section 3.2: each patch attends to those of its window, with a learned
-number for each head and offset of two patches. Shifted windows connect neighboring ones; at the borders, where the cyclic shift
-brings distant patches into one window, they do not see each other.
+Liu et al. 2021, "Swin Transformer" (arXiv:2103.14030), section 3.2: each patch attends to the patches of its window, with a
+learned number for each head and offset of two patches. Shifted windows connect neighboring windows. At the borders, the cyclic
+shift brings distant patches into one window; they do not see each other.
 Shapes: B batch, P patches of a picture, N windows of a picture, T patches of a window, D hidden, H heads.
 """
 
@@ -20,7 +20,7 @@ _NEVER = (
 
 
 class Windows(nn.Module):
-    """How a block sees a picture as windows, and what it adds to the scores of attention."""
+    """Divides a picture into windows for a block, and adds learned numbers to its attention scores."""
 
     def __init__(self, sides: tuple[int, int], window: int, num_heads: int, shifted: bool) -> None:
         """Args:

@@ -233,8 +233,7 @@ def _scores_of_cells(
 ) -> Callable[[Table], Values]:
     """The function from sums (B, K) to values (B, M).
 
-    The columns are the cells of the confusion matrix that occur, gold * L + predicted, of which there may be many fewer
-    than L squared.
+    The columns are the cells of the confusion matrix that occur, gold * L + predicted. They may be far fewer than L squared.
     """
     gold_of_cell, predicted_of_cell = occurring // num_labels, occurring % num_labels
     right = gold_of_cell == predicted_of_cell

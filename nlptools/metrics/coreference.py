@@ -91,8 +91,12 @@ def _statistics(gold: list[list[tuple[int, int]]], predicted: list[list[tuple[in
 
 
 def _of_mentions(common: Table, sizes: Table, others: Table) -> tuple[tuple[float, float], ...]:
-    """Numerator and denominator of MUC, B-cubed and LEA for chains with these sizes (G,), of which `common` (G, P) mentions are
-    in each of the other chains, of sizes `others` (P,).
+    """Numerator and denominator of MUC, B-cubed and LEA.
+
+    Args:
+        common: (G, P), the number of mentions that a chain shares with each of the other chains.
+        sizes: (G,), the mentions of each chain.
+        others: (P,), the mentions of each of the other chains.
     """
     found, mentions = common.sum(1), float(sizes.sum())
     parts = (common > 0).sum(1) + sizes - found  # a missing mention is a part by itself

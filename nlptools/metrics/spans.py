@@ -57,7 +57,7 @@ AVERAGES = ("micro", "macro", "weighted")
 KINDS = ("precision", "recall", "f1")
 _PARTS = ("correct", "predicted", "gold")  # the counts of entities
 SCHEMES = tuple(RULES)
-_BILOU = {"L": "E", "U": "S"}  # seqeval's lenient mode has no BILOU, whose tags these are
+_BILOU = {"L": "E", "U": "S"}  # tags of BILOU, which seqeval's lenient mode does not know
 
 
 def entities(
@@ -137,7 +137,7 @@ def _averaging(requests: Sequence[MetricRequest], options: Evaluate) -> tuple[st
 
 def _selected(requests: Sequence[MetricRequest], evaluation: Evaluation, average: str) -> Evaluation:
     """The requested values."""
-    if average != "micro":  # precision is macro_precision, or that of each type
+    if average != "micro":  # precision is macro_precision, or the precision of each type
         each = {kind: [name for name in evaluation.names if name.startswith(f"{kind}:")] for kind in KINDS}
         each |= {kind: [f"{average}_{kind}"] for kind in KINDS if average != "none"}
         requests = [r._replace(value=value) for r in requests for value in each.get(r.value, [r.value])]

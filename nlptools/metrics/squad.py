@@ -264,8 +264,8 @@ class _Sweep:
     def best(self, weights: Values) -> tuple[Values, Values]:
         """The best sums of exact match and of F1, and the thresholds of both: (B, 2) each.
 
-        Sums run in the order of the script, so that of equally good thresholds the same one is taken: the first, even
-        if it lies between equal odds, which no threshold can separate.
+        Sums run in the order of the script, to choose the same one of equally good thresholds: the first, even between equal
+        odds, which no threshold can separate.
         """
         start = (weights @ self.unanswered)[:, None]
         rows = np.arange(len(weights))

@@ -2,8 +2,8 @@
 
 Zeman et al. 2018, the CoNLL 2018 shared task (K18-2001), on gold tokenization, where its F1 is the share of right words. As
 there, all words count, punctuation included; relations are compared without their subtypes (`nmod:poss` is `nmod`), unless
-`subtypes`; `ufeats` and `alltags` compare the features of Universal Dependencies alone; `clas` is the F1 of words whose
-relation is one of content words.
+`subtypes`; `ufeats` and `alltags` compare the features of Universal Dependencies alone; `clas` is the F1 of content words,
+selected by their relation.
 Shapes: N sentences, W words.
 """
 

@@ -246,7 +246,7 @@ class Attends(Protocol):
 
     def attention_weights(self, ids: Tensor, types: Tensor | None = None) -> Iterator[Tensor]:
         """(B, T) ids without padding -> the attention weights of each layer in turn, (B, H, T, T), float32; row t says how
-        much position t attends to each. A layer is computed when its weights are asked for. `types`: see `Encoder`.
+        much position t attends to each. A layer is computed when the iterator reaches it. `types`: see `Encoder`.
 
         Raises DataError for more tokens than the context.
         """
@@ -350,7 +350,7 @@ class AttendsToSource(EncoderDecoder, Protocol):
 
 
 class CrossAttentionDefaults:
-    """A base of encoder-decoders whose only attention is the one that `SourceState.attention` has."""
+    """A base of encoder-decoders without any attention but the one in `SourceState.attention`."""
 
     def position_vectors(self, length: int) -> Tensor | None:
         """See `Positioned`."""

@@ -1,7 +1,7 @@
 """The architectures: one row each, with names of classes that are imported on use.
 
-A new architecture is one file in `models/`, with its sizes and its model, and one row here. `contract` says what the model
-offers; commands train, load and write it by its row.
+A new architecture is one file in `models/`, with its sizes and its model, and one row here. `contract` has the protocols that
+the model fulfils; commands train, load and write it by its row.
 """
 
 from __future__ import annotations

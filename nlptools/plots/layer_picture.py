@@ -49,7 +49,7 @@ def read(paths: Sequence[str]) -> dict[str, Mix]:
 def picture(mixes: dict[str, Mix], suffix: str, width: float = 0.0) -> bytes:
     """A file of type `suffix` (".png", ".svg", ".pdf"), in which each layer has a bar for each mix.
 
-    A bar is the share of the layer, softmax(s); gamma is in the legend. Plain weights are drawn as they are.
+    A bar is the share of the layer, softmax(s); gamma is in the legend. Plain weights are drawn without softmax.
     """
     with figures.style(suffix):
         figure = figures.new_figure(width or WIDTH, HEIGHT)

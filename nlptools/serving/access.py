@@ -33,7 +33,7 @@ def check_access(host: str, key_file: str | None) -> None:
 
 
 class ApiKeys:
-    """The keys of clients, of which only the SHA-256 sums are kept."""
+    """The keys of clients; only their SHA-256 sums are kept."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         self._sums = [_sum(key.encode()) for key in keys]

@@ -39,12 +39,12 @@ class Render(Protocol):
 
 @dataclass(frozen=True)
 class Prompting:
-    """What makes prompts of a model.
+    """How a model's prompts are made.
 
     Attributes:
-        render: a prompt of a conversation, by the model's chat template; None: it has none. What follows an answer in the
-            template ends it.
-        decode: the text of token numbers; raises IndexError for one that no token has. None: they are refused.
+        render: a prompt of a conversation, by the model's chat template, and the text that ends an answer in the template.
+            None: the model has no template.
+        decode: the text of token numbers; raises IndexError for a number without a token. None: numbers are refused.
     """
 
     render: Render | None = None

@@ -32,10 +32,10 @@ class RequireKey:
 
 
 class BodyBudget:
-    """Bounds the memory of all bodies: what they have beyond `SMALL` bytes each may be `most` bytes together.
+    """Bounds the memory of all request bodies: beyond the first `SMALL` bytes of each, they share `most` bytes.
 
-    A request takes its part from the first byte to the end of its answer. One too large for what is left gets status 503, so
-    that small ones are answered however many large ones arrive.
+    A request takes its part from the first byte to the end of its answer. A request that needs more than is left gets status
+    503, so small requests are answered however many large ones arrive.
     """
 
     def __init__(self, app: ASGIApp, most: int) -> None:

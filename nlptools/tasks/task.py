@@ -187,7 +187,7 @@ class TaskOf(ABC, Generic[E, P]):
         """One prediction per example, from the logits of each row: (K,), or (T, K) without padding; see `layers_of`."""
 
     def difference(self, other: Task) -> str:
-        """Why the two tasks cannot be those of one ensemble, "" if they can."""
+        """Why models with the two tasks cannot form an ensemble; "" if they can."""
         if self.name != other.name or type(self) is not type(other):
             return f"the tasks are {self.name} and {other.name}"
         for name in self.in_common:
@@ -198,7 +198,7 @@ class TaskOf(ABC, Generic[E, P]):
         return ""
 
     def ensemble(self, tasks: Sequence[TaskOf[E, P]]) -> Self:
-        """The task of an ensemble whose models have these tasks; this is the first of them."""
+        """The task of an ensemble of models with these tasks; this is the first of them."""
         return self
 
     def combined(self, predictions: Sequence[Sequence[P]]) -> list[P]:

@@ -24,7 +24,7 @@ _CONVERT = (
 
 
 def family(directory: Path) -> str:
-    """The family whose tokenizer a directory has, such as roberta; "": not known. Raises BundleError for damaged files."""
+    """The family of the tokenizer in a directory, such as roberta; "": unknown. Raises BundleError for damaged files."""
     named = str(read_config(directory).get("tokenizer_class") or "")
     if named and not named.startswith(("PreTrained", "TokenizersBackend")):
         return named.removesuffix("Fast").removesuffix("Tokenizer").lower().replace("xlmroberta", "xlm-roberta")
@@ -55,12 +55,12 @@ def of_sentencepiece(path: Path, lowercase: bool) -> HuggingFace | Marian | None
     name = family(path.parent)
     if name in _CHANGED:
         raise BundleError(
-            f"{display(str(path))}: the tokenizer of a {name} needs tokenizer.json, which is not there", hint=_CONVERT
+            f"{display(str(path))}: the tokenizer of a {name} needs tokenizer.json, which is missing", hint=_CONVERT
         )
     if name in _M2M and not (path.parent / m2m_100.VOCAB).exists():
         raise BundleError(
             f"{display(str(path))}: the tokenizer of an M2M-100 needs {m2m_100.VOCAB}, the tokenizer of an NLLB needs"
-            " tokenizer.json; neither is there",
+            " tokenizer.json; both are missing",
             hint="for an NLLB, " + _CONVERT.replace("AutoTokenizer", "NllbTokenizer"),
         )
     if name in _M2M:

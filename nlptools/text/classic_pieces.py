@@ -28,7 +28,7 @@ class _Layout:
     """The tokens of a tokenizer.
 
     Attributes:
-        first: in place of the first `skipped` pieces.
+        first: tokens that replace the first `skipped` pieces.
         last: after the pieces.
         unknown: the id of the unknown token.
         special: tokens of `first` and `last` that are never pieces of a text.

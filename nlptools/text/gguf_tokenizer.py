@@ -53,7 +53,7 @@ def _roles(file: GGUFFile, tokens: Sequence[str]) -> dict[str, int]:
 
 
 def special_names(file: GGUFFile, tokens: Sequence[str] | None = None) -> dict[str, str]:
-    """The names of special tokens, such as bos_token, as in a tokenizer_config.json. `tokens`: None: those of the file."""
+    """The names of special tokens, such as bos_token, as in a tokenizer_config.json. `tokens`: None: from the file."""
     names = file.texts(f"{PREFIX}tokens") if tokens is None else tokens
     return {f"{role}_token": names[id] for role, id in _roles(file, names).items()}
 
@@ -87,7 +87,7 @@ def _sentencepiece(
     trainer: Mapping[int, int],
     normalizer: Mapping[int, bytes | int],
 ) -> SentencePiece:
-    """The model of SentencePiece with these pieces; the keys are those of sentencepiece_model.proto."""
+    """The model of SentencePiece with these pieces; sentencepiece_model.proto defines the keys."""
     scores = file.numbers(f"{PREFIX}scores")
     if len(scores) < len(tokens):
         raise file.bad(f"damaged: {len(tokens):,} tokens, {len(scores):,} scores")

@@ -45,7 +45,7 @@ _BYTE = re.compile("<0x[0-9A-F]{2}>")
 _SPACES = {  # normalizer and pre-tokenizer of BPE with pieces of bytes: whether a space comes before each text
     ("Prepend, Replace", "none"): True,
     ("Replace", "none"): False,
-    ("Replace", "Split"): False,  # at spaces, of which the normalizer leaves none
+    ("Replace", "Split"): False,  # splits at spaces, and the normalizer leaves none
 }
 
 

@@ -1,4 +1,4 @@
-"""Tokens that fine-tuning adds to the vocabulary of a language model, and those that stand around texts in rows of a GPT-1."""
+"""Tokens that fine-tuning adds to the vocabulary of a language model, and tokens around texts in rows of a GPT-1."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def build_vocab(
         errors: handling of invalid UTF-8: "strict", "replace" or "ignore".
         blocks: the lines of the files, if they are tables.
 
-    With `settings.merge`, the files are vocabularies of words, whose counts are added.
+    With `settings.merge`, the files are vocabularies of words; their counts are added.
 
     Raises:
         UsageError: options that cannot be combined.

@@ -158,7 +158,7 @@ def rank_weights(count: int, sif: float) -> Tensor:
 
 
 def fitted(table: Tensor, embedder: uses.Embeds, tokenizer: Any, path: str, record: JsonObject, errors: str) -> Tensor:
-    """Token vectors (V, K) near `table` whose means over the lines of a text are close to the vectors of the model.
+    """Token vectors (V, K) near `table`. Their means over the lines of a text are close to the vectors of the model.
 
     `record` gets the numbers of the fit. Raises DataError for fewer than 20 lines.
     """

@@ -1,6 +1,6 @@
 """k-means on unit vectors: Lloyd's algorithm from centers by k-means++.
 
-Lloyd 1982; Arthur & Vassilvitskii 2007, with several candidates for each center, of which the best is taken (as in
+Lloyd 1982; Arthur & Vassilvitskii 2007, with the best of several candidates for each center (as in
 scikit-learn). The centers start from a sample; every row takes part in the iterations. A cluster that loses all rows gets the
 row that is farthest from its center.
 Shapes: N rows, D dimensions, K clusters.

@@ -1,8 +1,8 @@
-"""Directories of static token vectors: the mean of the vectors of its tokens is the vector of a text.
+"""Directories of static token vectors: the vector of a text is the mean of the vectors of its tokens.
 
 Two layouts are read: model2vec's (config.json with `model_type` model2vec, `embeddings` in model.safetensors; with a vocabulary
-of clusters also `mapping` and `weights`) and that of sentence-transformers' StaticEmbedding (`embedding.weight`, perhaps in a
-folder). Both have a tokenizer.json. What is written has the first layout and a modules.json, so that both packages open it.
+of clusters also `mapping` and `weights`) and sentence-transformers' StaticEmbedding (`embedding.weight`, perhaps in a folder).
+Both have a tokenizer.json. Directories are written in the first layout with a modules.json, so that both packages open them.
 Shapes: V tokens, D dimensions.
 """
 

@@ -82,7 +82,7 @@ _nlptools() {{
     previous="${{COMP_WORDS[COMP_CWORD-1]}}"
     command="${{COMP_WORDS[1]}}"
     COMPREPLY=()
-    # readline takes "=" for a word of its own
+    # readline treats "=" as a separate word
     if [[ $current == "=" ]]; then
         current=""
     elif [[ $previous == "=" ]]; then

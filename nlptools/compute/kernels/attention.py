@@ -228,7 +228,7 @@ class _SelfAttention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: FunctionContext, *grad_outputs: Tensor) -> tuple[Tensor, None, None, None]:
-        saved = ctx.saved_tensors  # once: under activation checkpoints they cannot be had again
+        saved = ctx.saved_tensors  # read once: a second access fails under activation checkpoints
         B, T, D = grad_outputs[0].shape
         q = saved[0]
         G, _, K = q.shape

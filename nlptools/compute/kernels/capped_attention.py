@@ -1,7 +1,7 @@
 """Attention whose scores pass cap * tanh(score / cap) before the softmax, as in Gemma 2 (arXiv:2408.00118, section 2).
 
-PyTorch's `scaled_dot_product_attention` has no such step. The scores of some queries are computed at a time, so that those of
-a long text are never in memory together, except in training.
+PyTorch's `scaled_dot_product_attention` has no such step. Scores are computed for some queries at a time, so that a long text
+does not need the memory for all scores at once, except in training.
 Shapes: B rows, H heads, T queries, S keys, K head size.
 """
 

@@ -28,7 +28,7 @@ class SimilarityOptions(LoRA, TaskOptions):
         TaskOptions,
         "model",
         None,
-        "A sentence-transformers directory, whose pooling is kept; or an encoder or decoder, such as a BERT or a LLaMA.",
+        "A sentence-transformers directory (its pooling is kept), or an encoder or decoder such as a BERT or a LLaMA.",
     )
     best: str = redefined(
         TaskOptions,

@@ -64,8 +64,9 @@ class EncoderReader:
 
 
 class SentenceReader:
-    """Reads lines with the layers of a decoder in a sentence-transformers directory, between the tokens that the tokenizer puts
-    around a text. These are pooled, too.
+    """Reads lines with the layers of a decoder in a sentence-transformers directory.
+
+    The tokenizer puts tokens around a text, and the pooling includes them.
     """
 
     skips_before = False

@@ -36,7 +36,7 @@ _BEAM = 25  # cells on either side of the diagonal
 
 _WORD = 64  # bits
 POOL = 512  # pairs worked on at once
-CHUNK = 1 << 13  # moves whose rows of bits fit into the cache
+CHUNK = 1 << 13  # moves at a time: their rows of bits fit into the cache
 CHUNK_CELLS = 1 << 16  # cells of alignments that are filled at a time
 _FAR = 1 << 40  # more than any distance
 

@@ -45,7 +45,7 @@ class EncoderConfig:
     num_hidden_layers: int
     num_attention_heads: int
     intermediate_size: int
-    layout: str = "bert"  # the family in whose folders it is kept, see `huggingface.encoder_folders`
+    layout: str = "bert"  # the family that names its folders and weights, see `huggingface.encoder_folders`
     embedding_size: int = 0  # of the embeddings, projected to the hidden size where it differs; 0: the hidden size
     max_position_embeddings: int = 512
     first_position: int = 0  # the row of the position embedding for the first token

@@ -2,7 +2,7 @@
 
 Warner et al. 2024, "ModernBERT" (arXiv:2412.13663): pre-norm blocks without biases, the first without a norm before attention;
 gated feed-forward networks; every third layer attends to all tokens, the others to a window, with another base of the rotary
-positions. Nussbaum et al. 2024, "Nomic Embed" (arXiv:2402.01613): post-norm blocks, all of whose layers attend to all tokens.
+positions. Nussbaum et al. 2024, "Nomic Embed" (arXiv:2402.01613): post-norm blocks that attend to all tokens.
 """
 
 from __future__ import annotations

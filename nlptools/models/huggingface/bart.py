@@ -1,4 +1,4 @@
-"""BART directories (Lewis et al. 2020, arXiv:1910.13461) and those of mBART (Liu et al. 2020, arXiv:2001.08210).
+"""Directories of BART (Lewis et al. 2020, arXiv:1910.13461) and mBART (Liu et al. 2020, arXiv:2001.08210).
 
 Positions are learned, the first two rows of their tables are not used, and a norm follows the embeddings. BART has a norm after
 each sublayer, mBART before it and after the last.

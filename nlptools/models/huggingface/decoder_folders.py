@@ -90,7 +90,7 @@ class DecoderLayout:
         activation: their name of the activation, and its default.
         reads: more fields of ours, given config.json. Raises BundleError for a variant that is not supported.
         writes: more fields of theirs.
-        renamed: patterns of names in folders of another age, and what stands for them.
+        renamed: patterns of names in older or newer folders, and their replacements.
         ignored: names of buffers, after the prefix.
     """
 

@@ -116,7 +116,7 @@ def model_types(arch: str) -> list[str]:
 
 
 def filling_types(arch: str) -> list[str]:
-    """Those `model_types` of an encoder or an encoder-decoder whose published models predict the words at masks."""
+    """The `model_types` of an encoder or an encoder-decoder with published models that predict the words at masks."""
     families = [cast(FillingFamily, _imported(module)) for module in registry.find(arch).huggingface]
     return [each for family in families for each in family.MODEL_TYPES if family.fills(each)]
 

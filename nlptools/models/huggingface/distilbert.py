@@ -1,7 +1,7 @@
 """DistilBERT directories.
 
 Sanh et al. 2019, "DistilBERT" (arXiv:1910.01108): a BERT without segments and without pooler.
-Departure: heads of tasks have dropout before their first layer, too.
+Departure: heads of tasks also have dropout before their first layer.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class EncoderDecoderLayout:
         model_type: in config.json; `TransformerConfig.layout`.
         class_name: of the model.
         fixed: fields of ours that all folders have alike.
-        prefix: before the names of weights, but those of the output.
+        prefix: before the names of all weights except the output.
         blocks: of each stack: ours: theirs, of weights in a block of a model with this configuration.
         layer: before the number of a block.
         stack: ours: theirs, of weights of a stack, after "encoder" or "decoder".

@@ -45,7 +45,7 @@ TASK_CLASSES = {
     "choice": "ForMultipleChoice",
 }
 _NORM = {"gamma": "weight", "beta": "bias"}  # in old uploads
-_LABELLED = ("sequence", "choice", "tokens", "spans")  # heads whose weights may have the same names
+_LABELLED = ("sequence", "choice", "tokens", "spans")  # their weights may have the same names
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class EncoderLayout(Generic[C]):
         writes: more fields of theirs.
         prepared: config.json in the names of `sizes`, for folders with others. Raises BundleError.
         variant: more of `block`, for a model with this configuration.
-        renamed: patterns of other names, and what stands for them.
+        renamed: patterns of other names, and their replacements.
         stacked: their name of a matrix of three, the name of a part of it, and the parts; in folders with other names.
         ignored: names of buffers.
     """

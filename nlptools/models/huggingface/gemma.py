@@ -1,8 +1,8 @@
 """Directories of the text models Gemma 2 (arXiv:2408.00118) and Gemma 3 (arXiv:2503.19786).
 
-Norms before and after each part, whose gain is 1 plus the weight; embeddings times the root of their size; layers with a sliding
-window among others. Gemma 2 caps scores and logits; Gemma 3 has norms of queries and keys, and another base of positions in
-layers with a window. A Gemma 3 whose positions see each other in both directions is EmbeddingGemma (arXiv:2509.20354).
+Norms before and after each part, with a gain of 1 plus the weight; embeddings times the root of their size; some layers with a
+sliding window. Gemma 2 caps scores and logits; Gemma 3 has norms of queries and keys, and another base of positions in
+layers with a window. EmbeddingGemma (arXiv:2509.20354) is a Gemma 3 that attends in both directions.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _SHARE = 0.25
 
 
 def _by_head(tensor: Tensor, config: ModernConfig) -> Tensor:
-    """(3 H K, ...), first the rows of all queries -> first those of the first head."""
+    """(3 H K, ...), ordered by query, key and value -> ordered by head."""
     parts = tensor.view(3, config.num_attention_heads, config.head_dim, *tensor.shape[1:])
     return parts.transpose(0, 1).reshape(tensor.shape)
 

@@ -1,4 +1,4 @@
-"""M2M-100 directories (Fan et al. 2021, arXiv:2010.11125), which are also those of NLLB (NLLB Team 2022, arXiv:2207.04672).
+"""Directories of M2M-100 (Fan et al. 2021, arXiv:2010.11125) and NLLB (NLLB Team 2022, arXiv:2207.04672), in the same layout.
 
 Norm before each sublayer and after the last; positions are computed as in fairseq, and begin after the number of the padding.
 """

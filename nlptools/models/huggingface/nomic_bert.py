@@ -1,4 +1,4 @@
-"""NomicBERT directories, in the names of transformers, and in those of the published code, which is never run.
+"""NomicBERT directories, with the names of transformers or of the published code, which is never run.
 
 The published config.json has the names of a GPT-2.
 """

@@ -1,4 +1,4 @@
-"""RoBERTa directories, and those of XLM-RoBERTa and CamemBERT, which are RoBERTas.
+"""Directories of RoBERTa, and of XLM-RoBERTa and CamemBERT, which have the same architecture.
 
 Liu et al. 2019, "RoBERTa" (arXiv:1907.11692); Conneau et al. 2020, "XLM-R" (arXiv:1911.02116); Martin et al. 2020, "CamemBERT"
 (arXiv:1911.03894). Positions count from the one after the padding token, and pairs are separated by two tokens </s>.

@@ -69,7 +69,7 @@ def _blocks(config: TransformerConfig) -> Blocks:
 
 
 def feed_forward(number: int, gated: bool) -> dict[str, tuple[str, ...]]:
-    """Ours: theirs, of the feed-forward network in a block, whose layer `number` it is."""
+    """Ours: theirs, of the feed-forward network in a block; `number`: its layer in the block."""
     layer = f"layer.{number}"
     return {
         "feed_forward_norm": (f"{layer}.layer_norm",),

@@ -1,4 +1,4 @@
-"""Directories of T5 and mT5 without a decoder (T5EncoderModel), such as those of Sentence-T5. See `t5` for whole models.
+"""Directories of T5 and mT5 without a decoder (T5EncoderModel), such as Sentence-T5. See `t5` for whole models.
 
 transformers has no classes for most heads of tasks on such an encoder: their weights have the names that a RoBERTa has.
 """

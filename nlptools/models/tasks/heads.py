@@ -39,11 +39,12 @@ class TaskHeads(nn.Module, ABC):
     Attributes:
         sequence: labels of a whole sequence, or a number; or None.
         tokens: labels of each token, or None.
-        spans: whether each token begins, and whether it ends, an answer; or None.
-        choice: how well a sequence fits, to be compared with others; or None.
-        yes_no: in addition to "spans", whether the answer is a span, yes or no, of the token that stands for no answer; or None.
-        mentions: which name a pronoun means, of the vectors of all three; or None.
-        chains: what the spans of a document are compared by, of each token; or None.
+        spans: whether each token begins an answer, and whether it ends one; or None.
+        choice: a score of a sequence, to compare it with others; or None.
+        yes_no: in addition to "spans", whether the answer is a span, yes or no, from the vector of the token that means no
+            answer; or None.
+        mentions: which of two names a pronoun means, from the vectors of all three; or None.
+        chains: vectors of each token, to compare the spans of a document; or None.
         arcs: vectors of each token for the arcs of a dependency tree; or None.
         crf: scores of successive labels, in addition to "tokens"; or None.
         layer_mix: the heads see a weighted sum of all layers; or None.
@@ -75,7 +76,7 @@ class TaskHeads(nn.Module, ABC):
 
     @property
     def rounded_part(self) -> nn.Module:
-        """The part whose linear layers `layers.quantized` may round; without any where nothing is worth it."""
+        """The part with linear layers that `layers.quantized` may round; empty where rounding does not pay."""
         return nn.ModuleList()
 
     def add_heads(self, activation: str, dense: Mapping[str, str] = NO_LAYERS, bias: bool = True) -> None:

@@ -3,9 +3,9 @@
 Bahdanau, Cho & Bengio 2015 (arXiv:1409.0473): the last hidden state asks, and the context is fed to the cell; words come
 from a projection of hidden state, context and last word. Luong, Pham & Manning 2015 (arXiv:1508.04025): the new hidden
 state asks (general score), words come from tanh(W [context; hidden]), which input feeding gives to the next step.
-Without attention (Cho et al. 2014, arXiv:1406.1078; Sutskever et al. 2014, arXiv:1409.3215, whose decoder reads it at the
-start only): the context of all steps is one vector, the last hidden state of the encoder in each direction; words come from
-hidden state, context and last word, as in Bahdanau's model, whose baseline this is.
+Without attention (Cho et al. 2014, arXiv:1406.1078; the decoder of Sutskever et al. 2014, arXiv:1409.3215, reads the context
+at the start only): the context of all steps is one vector, the last hidden state of the encoder in each direction; words come
+from hidden state, context and last word, as in the baseline of Bahdanau et al.
 Departures: the output matrix is tied to the target embedding (Press & Wolf 2017), and the last projection has its
 size; its non-linearity is tanh, not maxout; the decoder starts from tanh of a linear map of the mean of the encoder's
 outputs (without attention, of its last states), cells included; with several decoder layers the top one asks; dropout on

@@ -1,4 +1,4 @@
-"""The encoder of an encoder-decoder, as a model whose hidden states are embedded.
+"""The encoder of an encoder-decoder, as a model for embeddings.
 
 Ni et al. 2022, "Sentence-T5" (arXiv:2108.08877): means of the encoder's last states are sentence vectors.
 Shapes: B sequences, S length, D hidden.

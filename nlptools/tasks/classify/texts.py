@@ -143,14 +143,14 @@ class TextTask(TaskOf[TextExample, P]):
         return {**rows, WEIGHT: rows[WEIGHT] / 2}
 
     def of_examples(self, logits: Tensor, targets: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-        """The logits (N, K), targets and weights (N,) of examples, from those of rows."""
+        """The logits (N, K), targets and weights (N,) of examples, computed from their rows."""
         target, weight = targets
         if not self.both_orders:
             return logits, target, weight
         return logits.view(-1, 2, logits.shape[-1]).sum(1), target[::2], weight[::2] * 2
 
     def summed(self, outputs: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        """The logits (K,) of each example, from those of each row."""
+        """The logits (K,) of each example, from the logits of its rows."""
         if not self.both_orders:
             return outputs
         return [first + second for first, second in zip(outputs[::2], outputs[1::2], strict=True)]

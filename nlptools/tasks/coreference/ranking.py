@@ -1,7 +1,7 @@
 """Mention ranking: the loss of a document and its chains, from the scores of a `layers.chains.ChainHead`.
 
-Lee et al. 2017 (D17-1018): of all spans, the best as mentions are kept, 0.4 per word; each of them refers to an earlier one, or
-to none, whose score is 0. The loss is the negative log-likelihood of all right antecedents of each span that is kept.
+Lee et al. 2017 (D17-1018): the spans with the best mention scores are kept, 0.4 per word. Each of them refers to an earlier one
+or to none; "none" has the score 0. The loss is the negative log-likelihood of all right antecedents of each span that is kept.
 Departures: in training the gold mentions are kept in any case; a chain has no two mentions that cross.
 Shapes: W words of a document, L longest span, M spans that are kept.
 """
@@ -19,7 +19,7 @@ from nlptools.formats.examples import Chain, Span
 from nlptools.layers.chains import LONGEST, ChainHead
 
 PER_WORD = 0.4
-_ROWS = 1024  # spans whose antecedents are scored at once in prediction
+_ROWS = 1024  # spans at a time when antecedents are scored in prediction
 
 
 def number_of_spans(sentences: np.ndarray) -> int:

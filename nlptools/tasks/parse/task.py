@@ -159,7 +159,7 @@ class Parsing(ColumnTags):
             start += len(tree)
 
     def _relations(self, scores: Tensor, heads: Tensor) -> Tensor:
-        """The best relation of each arc: (S, M, L) and (S, M) -> (S, M). `root` is that of the root alone, if it is known."""
+        """The best relation of each arc: (S, M, L) and (S, M) -> (S, M). Only the root gets `root`, if the model has it."""
         if ROOT in self.relations:
             number = self.relations.index(ROOT)
             scores[..., number] = torch.where(heads == 0, torch.inf, -torch.inf)

@@ -80,7 +80,7 @@ class PairRanking(TextTask[float]):
     def check(self, examples: Sequence[TextExample]) -> None:
         for e, score in zip(examples, _scores(examples), strict=True):
             if not self.lowest <= score <= self.highest:
-                raise e.place.error(f"the score {score:g} is outside those of the training data, {self._range}")
+                raise e.place.error(f"the score {score:g} is outside the range of the training data, {self._range}")
 
     @property
     def _range(self) -> str:

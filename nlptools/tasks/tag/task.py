@@ -40,7 +40,7 @@ class Tagging(WordLabels[TaggedSentence]):
 
     @classmethod
     def from_bundle(cls, loaded: bundle.Bundle[TaskModel], settings: Predict, files: Files) -> Self:
-        """See `WordLabels`. Raises UsageError for --to conllu if the tags are not those of a column of CoNLL-U."""
+        """See `WordLabels`. Raises UsageError for --to conllu if the tags do not come from a column of CoNLL-U."""
         universal = saved_setting(loaded.config, "universal", "")
         if settings.to == "conllu" and not universal:
             raise UsageError("--to conllu: the model was not trained on CoNLL-U", hint="--columns writes any columns")

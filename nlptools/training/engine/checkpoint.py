@@ -118,7 +118,7 @@ class Checkpoints:
             if removes:
                 shutil.rmtree(temporary, ignore_errors=True)
             yield temporary
-        except BaseException as error:  # memory may run out as well
+        except BaseException as error:  # also when memory runs out
             if removes:
                 shutil.rmtree(temporary, ignore_errors=True)
             if isinstance(error, OSError | StreamError):

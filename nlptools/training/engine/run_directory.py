@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 RECORD = "training.json"
 LOCK = ".lock"
 FINISHED = "{}: the run is finished already; --force repeats it"  # the message of a repeated command
-Record = dict[str, object]  # the content of training.json, as it is written
+Record = dict[str, object]  # the content of training.json
 READING = "reading"  # status of a run that is still reading its text, or failed to
 
 

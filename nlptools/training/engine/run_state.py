@@ -14,7 +14,7 @@ from nlptools.training.engine.run_directory import LOCK, RECORD
 
 @dataclass(frozen=True)
 class RunState:
-    """What a script can do about a run, as the exit status of a command, and in words."""
+    """The state of a run: as the exit status of a command, for scripts, and in words."""
 
     exit_code: int
     text: str

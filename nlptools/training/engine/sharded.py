@@ -1,4 +1,4 @@
-"""Weights of which each process keeps a part between their uses: `--shard-model`."""
+"""Weights divided over processes between their uses: `--shard-model`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MODEL = "model."  # prefix of names in an objective
 
 
 class ShardedWeights(Weights):
-    """Float32 weights of which each process keeps, and updates, some rows; see `compute.sharding`.
+    """Float32 weights divided by rows: each process keeps and updates some rows; see `compute.sharding`.
 
     A Transformer has the whole weights of one block at a time, in the type that it computes in; embeddings and output during
     the whole step. Other models have all weights during a step. Validations compute with a copy of the whole model.

@@ -246,7 +246,7 @@ class Fit:
         progress.best, progress.best_step, progress.best_valid = None, 0, {}
 
     def run_seed(self, record: JsonObject) -> int:
-        """The seed of a process (dropout) whose random state is not in the checkpoint."""
+        """The seed (of dropout) for a process without a random state in the checkpoint."""
         return whole(child(record, "progress", CHECKPOINT), "step", CHECKPOINT) * 7919
 
     def _counts(self, batches: list[Any]) -> dict[str, float]:

@@ -80,7 +80,7 @@ class Pretrained:
     base: bundle.Bundle
     options: Finetune
     adapter: peft.Adapter | None = None  # None: all weights are trained
-    new_tokens: range = range(0)  # ids that `base` has in addition to those of the directory
+    new_tokens: range = range(0)  # ids of tokens in `base` that the directory does not have
 
     @property
     def arch(self) -> str:
@@ -207,7 +207,7 @@ def new_model(
     Args:
         which: the layers that the head sees.
         dropout: None: as in the bundle.
-        more_heads: besides those of the task.
+        more_heads: in addition to the heads of the task.
     """
     held = base.model
     config, heads = held.config, (task.head, *task.extra_heads, *more_heads)

@@ -52,5 +52,5 @@ def _larger(base: bundle.Bundle, vocab_size: int) -> LanguageModel:
 
 @torch.no_grad()
 def draw(model: EncoderWithHeads, ids: range, std: float) -> None:
-    """Draw the embeddings of new tokens of a language model with heads, as those of the others were drawn."""
+    """Draw random embeddings for the new tokens of a language model with heads, as for all its tokens before training."""
     cast(LanguageModel, model.encoder).token_embedding.weight[ids.start : ids.stop].normal_(std=std)

@@ -26,7 +26,7 @@ from nlptools.text.tokenizer import Tokenizer
 GENERATOR = "generator"  # name of the subdirectory
 HEADS = {"bert": ("pooler", "masked", "next_sentence"), "mlm": ("masked",)}
 _LEAST_POSITIONS = 512
-_DISCRIMINATORS = ("bert", "electra")  # families whose encoders an ELECTRA can begin with
+_DISCRIMINATORS = ("bert", "electra")  # families of encoders that can initialize an ELECTRA
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ class EncoderBase:
 
 
 class SentenceDecoder(WithHeads):
-    """A decoder whose states are pooled; its output matrix, if it has one, is not trained."""
+    """A decoder for pooled states; its output matrix, if it has one, is not trained."""
 
     def __init__(self, model: LanguageModel, both_ways: bool) -> None:
         """`both_ways`: whether positions see those after them, and thus padding."""

@@ -254,7 +254,7 @@ class _Similarity:
 
 
 def _steps(opened: Opened, options: Finetune) -> SentenceSteps:
-    """The steps of the new directory: those of the model, with what the options change. Raises BundleError, UsageError."""
+    """The steps of the new directory: the steps of the model, changed by the options. Raises BundleError, UsageError."""
     own, base, where = opened.steps, opened.bundle, display(str(opened.path))
     if own is not None and own.default_prompt is not None and not own.include_prompt:
         raise BundleError(f"{where}: models that leave the prompt out of the pooling cannot be trained")

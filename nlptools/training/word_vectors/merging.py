@@ -44,8 +44,8 @@ class MergedChunks:
     Args:
         trainer: trains on the chunks of this process.
         tables: the same ones in each process; changed in place by the trainer, and here.
-        frequent_last: the names of tables whose last rows are used most often; the first ones in the others.
-        stop: all processes stop if one is asked to.
+        frequent_last: the names of tables with the most frequent rows at the end; other tables have them at the beginning.
+        stop: a request to any process stops all of them.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class MergedChunks:
 
     @torch.inference_mode()
     def _merge(self, whole: bool) -> None:
-        """Merge all rows, or those of frequent words."""
+        """Merge all rows, or the rows of frequent words."""
         for name, table in self.tables.items():
             rows = range(len(table)) if whole else self._frequent[name]
             size = max(1, _BLOCK // table.shape[1])

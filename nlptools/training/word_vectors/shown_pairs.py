@@ -20,7 +20,7 @@ from nlptools.files.line_records import escape
 from nlptools.text.vocab import Vocab
 from nlptools.training.word_vectors.negatives import Negatives
 
-_DRAWN = 1 << 12  # pairs whose negatives are drawn together
+_DRAWN = 1 << 12  # pairs at a time when negatives are drawn
 
 
 def pair_lines(inputs: Sequence[str], settings: TrainW2V, count: int, seed: int, errors: str) -> Iterator[str]:

@@ -89,7 +89,7 @@ class MapPoints:
 
     @property
     def axes(self) -> list[str]:
-        """Names of own axes and of those of PCA. Axes of t-SNE and UMAP have no meaning and no names."""
+        """Names of own axes and of PCA's axes. Axes of t-SNE and UMAP have no meaning and no names."""
         if self.own_axes:
             return [f"{start} \u2192 {end}" for start, end in self.own_axes]
         return [f"PC {i} ({share:.1%})" for i, share in enumerate(self.variance or (), 1)]
