@@ -57,9 +57,9 @@ def command(
 ) -> None:
     """Score translations with BLEU, chrF and TER.
 
-    REF are the references, given before --input; translations are standard input, or the files of --input, one per
-    system. Scores and signatures equal those that sacrebleu prints, to the last digit. Memory grows with the input
-    only for intervals and tests.
+    REF are the reference files and come before --input. Translations are read from standard input, or from the files of
+    --input, one file per system. Scores and signatures are identical to sacrebleu's, to the last digit. Memory grows with
+    the input only for intervals and tests.
     """
     check(references, input, bleu, significance, report)
     if (shares.shard or shares.skip_done) and report.statistics is None:

@@ -64,7 +64,7 @@ def record_range(
 def refuse_tables(
     shares: Shares, names: Sequence[str], columns: bool = False, layouts: Sequence[str] = ("csv", "parquet", "table")
 ) -> None:
-    """Raise UsageError for a share of a table, where a record may take several lines.
+    """Raise UsageError for a share of a table: its records are not lines.
 
     Args:
         columns: whether options make tables of all inputs that are not JSON lines.
@@ -73,7 +73,7 @@ def refuse_tables(
     for name in names if shares.shard or shares.skip_done else ():
         layout = named_layout(name)
         if layout in layouts or (columns and layout != "jsonl"):
-            message = f"{display(name)}: --shard and --skip-done count lines, and a table is not read by lines"
+            message = f"{display(name)}: --shard and --skip-done count lines, but the records of a table are not lines"
             raise UsageError(message, hint="JSON lines (.jsonl) can be divided")
 
 

@@ -57,7 +57,7 @@ def option(
         multiple: the option may be given several times; the value is a tuple. Tuples of other options are given with
             commas, and also several times.
         more: whether an argument that follows a value of the option is a further value, as in `-i A B`.
-        bare: the value of the option when a user gives none.
+        bare: the value if the option is given alone, without a value.
         was: earlier names of the option, each with what is written now: {"--json": "--to jsonl"}.
         needs: conditions that must hold where the option is set, see `combinations`: ("vectors",); or for each of its values that
             has some: {"plateau": ("valid",)}.
@@ -197,8 +197,8 @@ class Threads:
 
     threads: int = option(
         0,
-        "CPU threads; 0: OMP_NUM_THREADS if set, else all cores available to this process, in inference fewer while other"
-        " processes use these. Trained weights do not depend on other processes.",
+        "Number of CPU threads. 0: OMP_NUM_THREADS if set, otherwise all cores available to this process; inference uses"
+        " fewer while other processes are busy. Trained weights do not depend on other processes.",
         low=0,
         metavar="N",
         free=True,
@@ -239,7 +239,8 @@ class RunDirectory:
     valid: str | None = option(None, "Held-out text for validation.", metavar="FILE")
     resume: str = option(
         "auto",
-        "Continue the run in the output directory: if it is the same run (auto), never, or fail without one (must).",
+        "Continue the run in the output directory. auto: if it is the same run; never: refuse an existing run; must: refuse"
+        " to start a new run.",
         choices=("auto", "never", "must"),
         free=True,
     )
@@ -258,7 +259,7 @@ class Training(RunDirectory):
     batch_size: int = option(16, "Sequences per step and process.", low=1, metavar="N")
     epochs: float = option(
         1.0,
-        "Passes over the data, unless --steps is given; 0: no step, which saves the initial weights.",
+        "Passes over the data, unless --steps is given; 0: save the initial weights without training.",
         low=0,
         metavar="X",
         free=True,
@@ -298,7 +299,7 @@ class Training(RunDirectory):
     )
     asgd_patience: int = option(
         5,
-        "asgd: start averaging once a validation is worse than the best of those at least N validations earlier.",
+        "asgd: start averaging once a validation is worse than the best one at least N validations earlier.",
         metavar="N",
     )
     weight_decay: float = option(0.1, "Weight decay of matrices.", low=0, metavar="X")
@@ -306,9 +307,9 @@ class Training(RunDirectory):
     accumulate: int = option(1, "Batches per optimizer step.", low=1, metavar="N")
     global_batch: int = option(
         0,
-        "Sequences per optimizer step in all processes together: the data of a step then depend on the seed alone, whatever"
-        " the number of processes. --batch-size is the most that a process computes with at a time. 0: --batch-size times"
-        " --accumulate in each process.",
+        "Sequences per optimizer step over all processes. The data of a step then depend on the seed, but not on the number"
+        " of processes, and --batch-size limits how many a process computes at a time. 0: --batch-size times --accumulate in"
+        " each process.",
         low=0,
         metavar="N",
         excludes=("accumulate",),
@@ -326,7 +327,11 @@ class Training(RunDirectory):
     valid_every: str = option("1e", "Validation interval, as --save-every.", check=interval, free=True)
     log_every: str = option("10", "Report interval, as --save-every.", check=interval, free=True)
     keep: int = option(
-        2, "Checkpoints to keep, besides the best one and those that --average needs.", low=2, metavar="N", free=True
+        2,
+        "Number of latest checkpoints to keep, in addition to the best one and any needed for averaging.",
+        low=2,
+        metavar="N",
+        free=True,
     )
     average: int = option(
         1,
@@ -349,7 +354,7 @@ class Training(RunDirectory):
     )
     dry_run: bool = option(
         False,
-        "Build everything, time one step after a first one, report sizes and speed, and write nothing.",
+        "Build everything, time the second training step, report sizes and speed, and write nothing.",
         free=True,
     )
 

@@ -82,7 +82,7 @@ class ChrfOptions:
     chrf_beta: int = option(2, "Weight of recall relative to precision.", low=0, metavar="N")
     chrf_whitespace: bool = option(False, "Count white space as characters.")
     chrf_lowercase: bool = option(False, "Ignore case in chrF.")
-    chrf_eps_smoothing: bool = option(False, "Smoothing of the original chrF script.")
+    chrf_eps_smoothing: bool = option(False, "Smooth chrF like the original chrF script.")
 
 
 @dataclass(frozen=True)
@@ -101,10 +101,12 @@ class Significance:
 
     confidence: int = confidence(excludes=("paired_bs", "paired_ar"))
     paired_bs: int = repetitions(
-        "Compare systems with the first by paired bootstrap, N resamples",
+        "Compare each system with the first one by paired bootstrap with N resamples",
         excludes=("paired_ar",),
     )
-    paired_ar: int = repetitions("Compare systems with the first by approximate randomization, N trials", 10000)
+    paired_ar: int = repetitions(
+        "Compare each system with the first one by approximate randomization with N trials", 10000
+    )
     holm: bool = option(
         False,
         "Correct p-values for the number of systems compared (Holm 1979).",

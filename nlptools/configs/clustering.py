@@ -33,7 +33,7 @@ class Cluster:
     summary: bool = option(False, "Write a line for each cluster: label, size, typical words, central lines.")
     words: int = option(10, "Words of each cluster in the summary.", low=0, metavar="N", needs=("summary",))
     central: int = option(3, "Lines of each cluster in the summary.", low=0, metavar="N", needs=("summary",))
-    to: str = option("text", "Output format: fields between tabs, or JSON lines.", choices=("text", "jsonl"))
+    to: str = option("text", "Output format: tab-separated fields, or JSON lines.", choices=("text", "jsonl"))
     iterations: int = option(100, "Maximum number of iterations of k-means.", low=1, metavar="N")
 
     def check(self) -> None:

@@ -121,7 +121,7 @@ class EvaluationInput:
     )
     merge: bool = option(
         False,
-        "Read files of --statistics as arguments, and score all their examples together.",
+        "The arguments are files that --statistics wrote; score all their examples together.",
         excludes=("metric", "reference", "statistics", "to report", "by_length"),
     )
     escaped: bool = option(False, "Texts contain \\n, \\t and \\\\ for newline, tab and backslash.")

@@ -117,7 +117,7 @@ class FinetuneTraining(Training):
         Training, "valid", None, "Held-out examples for validation, in the format of the input."
     )
     batch_size: int = option(
-        32, "Examples per step and process; 0: a 32nd of all, between 32 and 1024.", low=0, metavar="N"
+        32, "Examples per step and process; 0: 1/32 of all examples, between 32 and 1024.", low=0, metavar="N"
     )
     epochs: float = redefined(Training, "epochs", 3.0)
     lr: float = redefined(Training, "lr", 5e-5)

@@ -58,8 +58,8 @@ class TrainPPO:
     )
     kl_target: float = option(
         0.0,
-        "Adapt the KL coefficient towards a divergence of X nats per sample (Ziegler et al. 2019), by at most -2% and"
-        " +10% per rollout. 0: fixed coefficient.",
+        "Adapt the KL coefficient towards a divergence of X nats per sample (Ziegler et al. 2019), by -2% to +10% per"
+        " rollout. 0: fixed coefficient.",
         low=0,
         metavar="X",
     )
@@ -103,7 +103,7 @@ class TrainPPO:
     )
     value_rate: float = option(
         10.0,
-        "Critic learning rate as a multiple of --lr; with a shared critic, of its last layer.",
+        "Critic learning rate, relative to --lr. With a shared critic, it applies to the last layer of the critic.",
         flag="critic-lr-factor",
         was={"--value-rate": "--critic-lr-factor"},
         low=0,
@@ -131,7 +131,7 @@ class TrainPPO:
     )
     mix: str | None = option(
         None,
-        "Also train on the lines of this text, against forgetting (PPO-ptx, Ouyang et al. 2022).",
+        "Also train on the lines of this text, to prevent forgetting (PPO-ptx, Ouyang et al. 2022).",
         metavar="FILE",
     )
     mix_weight: float = option(1.0, "Coefficient of the loss on --mix.", low=0, metavar="X")
@@ -203,8 +203,10 @@ class PPOTraining(Training):
         choices=_OPTIMIZERS,
         needs=(),
     )
+    decay: float = redefined(Training, "decay", 4.0, "Divisor of the learning rate for epoch-decay.")
     weight_decay: float = redefined(Training, "weight_decay", 0.0)
     # not options here: there is no validation, nothing of fixed size to compile, and processes sample texts of any length
+    asgd_patience: ClassVar[int] = 5  # type: ignore[misc]
     valid: ClassVar[None] = None  # type: ignore[misc]
     valid_every: ClassVar[str] = "never"  # type: ignore[misc]
     average: ClassVar[int] = 1  # type: ignore[misc]

@@ -53,7 +53,7 @@ class Score:
     )
     to: str = option(
         "text",
-        "Output format: fields between tabs, or a JSON object per line.",
+        "Output format: tab-separated fields, or a JSON object per line.",
         choices=("text", "jsonl"),
         was={"--json": "--to jsonl"},
     )
@@ -81,7 +81,7 @@ class Score:
     )
     target_delimiter: str = option(
         " ",
-        "Text between a context and its choices, unless either has white space there. Prompts of the prompt command"
+        "Text between a context and its choices, unless either has white space there. Prompts written by nlptools prompt"
         " need none.",
         metavar="TEXT",
         was={"--delimiter": "--target-delimiter"},
@@ -90,14 +90,14 @@ class Score:
     )
     strict: bool = option(
         False,
-        "Refuse a context that exceeds the context length of the model together with its choices. Default: cut it on"
-        " the left, and count it.",
+        "Refuse a record that does not fit in the context of the model. Default: cut the context of the record on the left,"
+        " and report how many were cut.",
         section="Choices",
         needs=("choices",),
     )
     text_column: str | None = option(
         None,
-        "Score this column of a table (CSV, Parquet or JSON lines by suffix, otherwise fields between tabs) and keep"
+        "Score this column of a table (CSV, Parquet or JSON lines by suffix, otherwise tab-separated fields) and keep"
         " the others. A column is a name in the first line, or a number from 1 (-1: the last).",
         metavar="NAME",
         was={"--field": "--text-column"},
@@ -126,7 +126,7 @@ class Score:
     measures: tuple[str, ...] = option(
         ("surprisal",),
         "Measures of each word: surprisal; rank of its first token among all tokens; entropy of the distribution of"
-        " this token; tokens: their number; unknown: 1 if the model does not know one of them, else 0.",
+        " this token; tokens: the number of tokens; unknown: 1 if one of them is unknown to the model, else 0.",
         choices=MEASURES,
         was={"--columns": "--measures"},
         section="Words",
@@ -141,15 +141,15 @@ class Score:
     )
     boundary_correction: bool = option(
         True,
-        "Include the end of a word in its surprisal, where the first piece of a word contains the space before it.",
+        "Include the end of a word in its surprisal, if the tokenizer joins a space to the word after it.",
         section="Words",
         only={"per": ("word",)},
     )
     stride: int = option(
         0,
-        "Tokens from one window to the next in texts longer than the context; fewer give each token more context and"
-        " take longer. 0: the context length, with --carry half of it. The last window is moved back until it is full;"
-        " a token counts in the first window that contains it.",
+        "Distance between the starts of two windows, in tokens, for texts longer than the context. A shorter distance"
+        " gives each token more context and takes longer. 0: the context length, with --carry half of it. The last window"
+        " is moved back until it is full; a token counts in the first window that contains it.",
         low=0,
         metavar="N",
     )
@@ -246,7 +246,7 @@ class Score:
     )
     batch_tokens: int = option(4096, "Tokens per batch, padding included.", low=1, metavar="N")
     quantize: str | None = quantize_option(
-        " The perplexities with and without it show the loss.",
+        " To see the difference, compare the perplexities with and without it.",
         was={"--weights int8": "--quantize int8"},
         excludes=("mixed", "mix_weights", "tune", "save", "dynamic"),
     )

@@ -13,7 +13,7 @@ _ARRAY = "SLURM_ARRAY_TASK_"
 
 
 def shard(text: str) -> tuple[int, int]:
-    """The part and the number of parts that --shard names; `array` stands for the task of a SLURM job array.
+    """The part and the number of parts that --shard names; `array`: the number of this task in a SLURM job array.
 
     Raises:
         UsageError: neither.
@@ -45,14 +45,14 @@ class Shares:
 
     shard: str | None = option(
         None,
-        "Read only part I of N (from 1) of the input lines. The outputs of all parts can be concatenated. array: the task of"
-        " a SLURM job array.",
+        "Read only part I of N (from 1) of the input lines. The outputs of all parts can be concatenated. array: take I and N"
+        " from the SLURM job array.",
         metavar="I/N|array",
         check=shard,
     )
     skip_done: bool = option(
         False,
-        "Continue after the lines that the output file already contains. An output that is not a line per input line is"
-        " complete if it exists.",
+        "Continue after the lines that the output file already contains. If the output does not have one line per input"
+        " line, skip the command if the file exists.",
         excludes=("force",),
     )

@@ -47,7 +47,7 @@ _FITTING = {
 }
 _TITLES = {
     "text": "text (.txt, .tsv)",
-    "table": "fields between tabs (.tsv)",
+    "table": "tab-separated fields (.tsv)",
     "jsonl": "JSON lines (.jsonl)",
     "json": "JSON (.json)",
     "csv": "CSV (.csv)",

@@ -141,7 +141,7 @@ class _Columns:
             self.tag = None
 
 
-_CONLLU_CURE = "CoNLL-U has ten columns between tabs; --layout conll takes any columns"
+_CONLLU_CURE = "CoNLL-U has ten tab-separated columns; --layout conll takes any columns"
 
 
 def _split_conllu(line: str) -> list[str]:

@@ -83,7 +83,7 @@ def _check_row(sentence: TaggedSentence, offset: int, row: Row) -> None:
     place = replace(sentence.place, line=sentence.place.line + offset)
     fields = row.text.split("\t")
     if len(fields) != len(CONLLU):
-        raise place.error(f"{messages.counted(len(fields), 'column')} between tabs, expected {len(CONLLU)}", _HINT)
+        raise place.error(f"{messages.counted(len(fields), 'tab-separated column')}, expected {len(CONLLU)}", _HINT)
     if row.word is None and not _NO_WORD.fullmatch(fields[0]):
         raise place.error(f"id {shown(fields[0])}, expected a number, a range (1-2) or a decimal (1.1)", _HINT)
     if row.word is not None and fields[0] != str(row.word + 1):

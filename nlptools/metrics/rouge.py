@@ -260,7 +260,7 @@ def lcs_length(first: Sequence[int], second: Sequence[int]) -> int:
 
 
 def _reduced(first: Sequence[int], second: Sequence[int]) -> tuple[int, Sequence[int], Sequence[int]]:
-    """(n, first, second): shorter texts, with a common subsequence that is n words shorter. Raises DataError; see `lcs_length`."""
+    """(n, first, second): texts with a common subsequence that is n words shorter. Raises DataError; see `lcs_length`."""
     shared = set(first) & set(second)
     first, second = ([word for word in words if word in shared] for words in (first, second))
     shorter = min(len(first), len(second))

@@ -42,8 +42,8 @@ class Prompting:
     """How a model's prompts are made.
 
     Attributes:
-        render: a prompt of a conversation, by the model's chat template, and the text that ends an answer in the template.
-            None: the model has no template.
+        render: makes the prompt of a conversation with the model's chat template; an answer ends with `render.end`. None: the
+            model has no template.
         decode: the text of token numbers; raises IndexError for a number without a token. None: numbers are refused.
     """
 

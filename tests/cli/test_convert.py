@@ -157,7 +157,7 @@ def test_fields_between_tabs(call: Run, tmp_path: Path) -> None:
         name = first.partition(":")[0]
         (tmp_path / name).write_text(text)
         done = call("convert", name, "-")
-        assert done.code == 78 and first in done.err and "hint: --from tsv reads fields between tabs" in done.err
+        assert done.code == 78 and first in done.err and "hint: --from tsv reads tab-separated fields" in done.err
     assert call("convert", "h.txt", "-", "--from", "tsv").text == "2 2\na 1 2\nb 2 1\n"
     (tmp_path / "bad.tsv").write_text("a\t1\t2\nb\t1\n")
     assert "bad.tsv:2: expected a word and 2 numbers, found 2 fields" in call("convert", "bad.tsv", "-").err

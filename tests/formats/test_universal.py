@@ -72,7 +72,7 @@ def test_lines_and_words_become_conllu(tmp_path: Path) -> None:
         (word(1, 2) + word(2, 3) + word(3, 1), 1, "0 words have the head 0"),
         (word(1, 0) + word(2, 1) + word(3, 0), 3, "2 words have the head 0"),
         (word(1, 0) + "2\tw\t_\n", 2, "3 columns, expected 10"),
-        (word(1, 0) + word(2, 1, "x"), 2, "11 columns between tabs, expected 10"),
+        (word(1, 0) + word(2, 1, "x"), 2, "11 tab-separated columns, expected 10"),
         (word(1, 0) + word("b", 1), 2, "expected the number of a word, got 'b'"),
         (word(1, 0) + word(3, 1), 2, "id '3', expected 2"),
         ("# c\n" + word("1-x", 0) + word(1, 0), 2, "expected the number of a word, got '1-x'"),

@@ -34,8 +34,8 @@ class RecurrentOptions(TrainLM):
     )
     vary_context: bool = option(
         False,
-        "Vary the sequence length from batch to batch around --context (one in 20: around half of it), and scale the learning"
-        " rate with it, as AWD-LSTM does. Windows in random order keep one length.",
+        "Vary the sequence length from batch to batch around --context (in one of 20 batches around half of it), and scale"
+        " the learning rate with it, as AWD-LSTM does. Windows in random order keep one length.",
     )
 
     @property

@@ -105,7 +105,7 @@ class PretrainedOptions(LoRA, TaskOptions):
     )
     folds: int = option(
         0,
-        "Cross-validation: train K times, in DIR/fold-N, and validate on another Kth of the data each time.",
+        "Cross-validation: train K times, in DIR/fold-N, and validate on a different 1/K of the data each time.",
         low=0,
         metavar="K",
         excludes=("seeds", "valid"),

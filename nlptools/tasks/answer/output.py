@@ -14,7 +14,7 @@ from nlptools.tasks.answer.decoding import AnswerRecord
 def answer_files(
     values: Sequence[tuple[str | None, Callable[[AnswerRecord], object]]], force: bool = False
 ) -> Iterator[Callable[[Iterable[AnswerRecord]], None]]:
-    """Files of a value per question, by their paths (None: no file); yields a function that writes the values of more questions.
+    """Files of a value per question, by their paths (None: no file); yields a function that writes values of more questions.
 
     Raises:
         OutputError: a file exists and `force` is not set, or cannot be created.

@@ -146,7 +146,7 @@ def _dimensions(line: bytes, path: str, separator: bytes) -> int:
 
 def _hint(line: bytes, separator: bytes) -> str | None:
     """What to do where a line of words between spaces has tabs."""
-    return "--from tsv reads fields between tabs" if separator == b" " and b"\t" in line else None
+    return "--from tsv reads tab-separated fields" if separator == b" " and b"\t" in line else None
 
 
 def _is_odd(text: bytes) -> bool:
