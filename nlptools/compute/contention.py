@@ -8,8 +8,8 @@ changes the last bits of some numbers: LayerNorm's backward and sums of all elem
 elements of each thread's share have other instructions in sigmoid, SiLU, tanh-GELU and softplus. Printed digits hold, but
 weights that differ by a bit grow apart. The threads of a training wait without spinning instead, so each number stays the same.
 
-Two counters of Linux show that this happens: how long threads that are ready wait for a core (/proc/self/task/*/schedstat), and how
-long each core was busy (/proc/stat), from which the time of this process is subtracted. On other systems nothing is adapted.
+Two counters of Linux show that this happens: how long threads that are ready wait for a core (/proc/self/task/*/schedstat), and
+how long each core was busy (/proc/stat), minus the time of this process. On other systems nothing is adapted.
 """
 
 from __future__ import annotations
