@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nlptools.corpora.word_sequences import occurrences
 from nlptools.training.word_vectors.architectures import WordVectorArchitecture
 from nlptools.training.word_vectors.chunks import BAD, DONE, LOSS, WEIGHT, Chunks, Plan
 from nlptools.training.word_vectors.damping import limited
@@ -70,7 +71,7 @@ class Trainer(Chunks):
     def __init__(self, model: Model, ids: np.ndarray, end: int, plan: Plan, workers: int, device: torch.device) -> None:
         super().__init__(plan, workers)
         self.model, self.ids, self.end, self.device = model, ids, end, device
-        counts = torch.from_numpy(np.bincount(ids, minlength=end + 1)).to(device)
+        counts = torch.from_numpy(occurrences(ids, end + 1)).to(device)
         kept = (counts * model.windows.keep.double())[:end]
         shares = kept / kept.sum().clamp(min=1)
         self.tiles = model.prepare(shares, plan.tokens, workers, plan.lr)
