@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 LONGEST = 1000  # words of a sequence
 CHUNK = 1 << 17  # bytes; their words fit the cache
-_WORDS = 1 << 22  # ids handled at a time
+_WORDS = 1 << 20  # ids handled at a time
 _END = 0  # provisional id of the end of a line
 
 

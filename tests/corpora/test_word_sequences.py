@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 
@@ -126,3 +127,14 @@ def test_all_inputs_are_read_and_end_sequences(tmp_path):
         (tmp_path / name).write_text(text)
     found = word_sequences.spool([str(tmp_path / "a"), str(tmp_path / "b")], tmp_path / "ids", min_count=1)
     assert lines(found) == [["x", "y"], ["z"]]
+
+
+def test_words_are_counted_without_a_copy_of_the_text(tmp_path):
+    ids = np.random.default_rng(1).integers(0, 50, 3_000_001, dtype=np.int32)
+    ids.tofile(tmp_path / "ids")
+    mapped = np.memmap(tmp_path / "ids", np.int32, "r")
+    tracemalloc.start()
+    counts = word_sequences.occurrences(mapped, 51)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert np.array_equal(counts, np.bincount(ids, minlength=51)) and most < ids.nbytes
