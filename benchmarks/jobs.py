@@ -15,6 +15,7 @@ class Script(NamedTuple):
         usual: the arguments of its usual run.
         gpu: the arguments of its run on one GPU; "": it says nothing about a GPU.
         peers: packages that `bin/test` does not install, without which the other side is missing.
+        page: the page that shows its records, if that is not README.md.
     """
 
     measures: str
@@ -23,6 +24,7 @@ class Script(NamedTuple):
     usual: str = ""
     gpu: str = ""
     peers: str = ""
+    page: str = ""
 
 
 _SEQ2SEQ = "models/translation training/engine training/objectives.py compute layers"
@@ -37,6 +39,8 @@ SCRIPTS = {
     "neighbors_speed": Script("vectors", "--words 500 --dimensions 10 --queries 20", 5),
     "spooling_speed": Script("corpora text", "{tokens} --megabytes 0.02", 5),
     "bag_speed": Script("training/finetuning tasks", "--epochs 2 --copies 1", 5),
+    "scaling": Script("cli text corpora files metrics training/ngrams training/word_vectors vectors inference",
+                      "--sizes 10KB --parts growth,memory --commands tokenize,build-vocab,bleu", 35, page="scaling.md"),
     "bleu_speed": Script("metrics", "--lines 50 --jobs 13a,zh,bootstrap,million", 15),
     "choices_speed": Script("inference", "--items 3 --layers 1 --hidden 64", 10, "--items 150", peers="lm-eval"),
     "surprisal_speed": Script("inference", "--lines 6 --layers 1 --hidden 64 --vocab 400", 10, peers="minicons"),

@@ -58,8 +58,11 @@ def same(results: Mapping[str, str]) -> str:
     return f"{equal:,} of {len(answers[0]):,} answers are the same words in the same order"
 
 
-def write_vectors(path: Path, count: int, dimensions: int) -> list[str]:
-    """Random vectors of many lengths in Google's layout, without a newline after a record; returns the words."""
+def write_vectors(path: Path, count: int, dimensions: int, array: Path | None = None) -> list[str]:
+    """Random vectors of many lengths in Google's layout, without a newline after a record; returns the words.
+
+    `array`: where to write them once more, as NumPy does.
+    """
     from nlptools.vectors.files import word2vec
     from nlptools.vectors.rows import ArrayRows
     from nlptools.vectors.table import Vectors
@@ -68,6 +71,8 @@ def write_vectors(path: Path, count: int, dimensions: int) -> list[str]:
     rows = rng.standard_normal((count, dimensions), dtype=np.float32)
     rows *= rng.uniform(0.5, 3, (count, 1)).astype(np.float32)  # lengths
     words = [f"w{i}" + "x" * (i * 7 % 9) for i in range(count)]
+    if array is not None:
+        np.save(array, rows)
     word2vec.save(Vectors(words, ArrayRows(rows)), str(path))
     return words
 

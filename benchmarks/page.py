@@ -1,4 +1,4 @@
-"""The page README.md here, and the table of speeds in the README of the package, from the records in results/."""
+"""The pages README.md and scaling.md here, and the table of speeds in the README of the package, from the records in results/."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import scaling_page
 from jobs import JOBS, SCRIPTS, Job
-from records import FOLDER, NO_RATIOS
+from records import FOLDER, NO_RATIOS, machine
 
 PAGE, README = FOLDER / "README.md", FOLDER.parent / "README.md"
 START, END = "<!-- speed: written by benchmarks/run -->", "<!-- end of speed -->"
@@ -38,8 +39,9 @@ virtual, shared, and have 2 cores; speeds vary by a factor of two within an hour
 
 
 def write() -> None:
-    """Write the page, and the lines between the markers in the README of the package."""
+    """Write the pages, and the lines between the markers in the README of the package."""
     PAGE.write_text(render(changed), encoding="utf-8")
+    scaling_page.PAGE.write_text(scaling(changed), encoding="utf-8")
     README.write_text(with_speeds(README.read_text(encoding="utf-8"), changed), encoding="utf-8")
 
 
@@ -71,9 +73,18 @@ def changed(script: str, row: dict[str, Any]) -> bool:
     return _changes(row["commit"], paths) >= row["date"]
 
 
+def is_present(row: dict[str, Any]) -> bool:
+    """Whether a record was made on this kind of processor, with the package as it is in the last commit."""
+    return column(row) == column(machine()) and not _changes(row["commit"], ("nlptools",))
+
+
 def records_of(script: str, results: Path = FOLDER / "results") -> list[dict[str, Any]]:
     """The records of a script."""
-    path = results / f"{script}.jsonl"
+    return rows_of(results / f"{script}.jsonl")
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """The records in a file, if it exists."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line] if path.exists() else []
 
 
@@ -137,12 +148,23 @@ def render(old: Any = never, results: Path = FOLDER / "results") -> str:
     """The page, in Markdown; `old` tells whether a record of a script is."""
     parts = [HEAD, summary(old), DETAILS]
     for script in sorted(SCRIPTS, key=lambda name: (title(name), name)):
-        rows = [row | {"old": old(script, row)} for row in records_of(script, results)]
         parts.append(f"## {title(script)}\n\n`benchmarks/run {script}`\n")
+        if SCRIPTS[script].page:
+            parts.append(f"See [{SCRIPTS[script].page}]({SCRIPTS[script].page}).\n")
+            continue
+        rows = [row | {"old": old(script, row)} for row in records_of(script, results)]
         for job in dict.fromkeys(row["job"] for row in rows):
             of_job = [row for row in rows if row["job"] == job]
             parts.append((table if len({row["unit"] for row in of_job}) == 1 else wide_table)(job, of_job))
     return "\n".join(parts)
+
+
+def scaling(old: Any = never) -> str:
+    """The page scaling.md."""
+    rows = records_of("scaling")
+    return scaling_page.render(
+        [row | {"place": column(row), "mark": f" {OLD}" if old("scaling", row) else ""} for row in rows]
+    )
 
 
 def title(script: str) -> str:

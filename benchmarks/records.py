@@ -35,6 +35,7 @@ def record(
     ranges: Mapping[str, tuple[float, float]] | None = None,
     rounds: int = 1,
     check: str = "",
+    more: Mapping[str, float] | None = None,
 ) -> None:
     """Append a measurement to the file that BENCHMARK_RECORDS names; without it, do nothing.
 
@@ -46,6 +47,7 @@ def record(
         ranges: lowest and highest figure of each row.
         rounds: how many measurements the figures are medians (or means) of.
         check: how much the results of the sides differ.
+        more: other figures of the record.
     """
     path = os.environ.get(OUTPUT)
     if path is None:
@@ -54,6 +56,7 @@ def record(
     row: dict[str, Any] = {"job": job, "unit": unit, "sides": sides}
     row |= {"less": True} if less else {}
     row |= {"check": check} if check else {}
+    row |= {name: rounded(value) for name, value in (more or {}).items()}
     row |= {"ranges": {name: [*map(rounded, pair)] for name, pair in ranges.items()}} if ranges else {}
     row |= {"ratios": {} if unit in NO_RATIOS else ratios(sides, less), "rounds": rounds} | machine()
     with open(path, "a", encoding="utf-8") as file:

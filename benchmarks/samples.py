@@ -134,3 +134,49 @@ def bert(folder: Path, text: Path, layers: int = 12, hidden: int = 768, pieces: 
     BertForMaskedLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+HEAD, TAIL = 20_000, 0.05  # words that keep their probability, and the share of all others
+_SYLLABLES = [consonant + vowel for consonant in "bcdfghjklmnpqrstvwxz" for vowel in "aeiou"]
+_BLOCK = 1 << 20  # words made at a time
+
+
+def growing_text(path: Path, size: int) -> Path:
+    """Write lines of invented words, `size` bytes of them up to the end of a line; the same every time.
+
+    The 20,000 most frequent words are as frequent as Zipf's law says, 1 / (rank + 2.7) (Mandelbrot). One word in 20 is a rarer
+    one, of rank r or more with a probability of (20,000 / r)^0.7, so that a longer text has more different words, as Heaps' law
+    says. A line is a sentence of 5 to 35 words, with a capital, commas and a full stop.
+    """
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    head = np.array([spelled(rank) for rank in range(HEAD)], object)
+    share = 1 / (np.arange(HEAD) + 3.7)
+    table = np.repeat(np.arange(HEAD), np.maximum(1, share / share.sum() * (1 << 20)).astype(int))
+    left = size
+    with path.open("wb") as out:
+        while left > 0:
+            words = head[table[rng.integers(0, len(table), _BLOCK)]]
+            rare = np.flatnonzero(rng.random(_BLOCK) < TAIL)
+            ranks = HEAD * (1 - rng.random(len(rare))) ** (-1 / 0.7)
+            words[rare] = [spelled(int(rank)) for rank in ranks]
+            words[rng.integers(0, _BLOCK, _BLOCK // 16)] += ","
+            ends = np.cumsum(rng.integers(5, 36, _BLOCK // 20))
+            ends = np.append(ends[ends < _BLOCK - 5], _BLOCK)
+            words[ends - 1] += ".\n"
+            starts = np.append(0, ends[:-1])
+            words[starts] = [word.capitalize() for word in words[starts]]
+            text = " ".join(words.tolist()).replace("\n ", "\n").encode()
+            out.write(text if len(text) <= left else text[: text.rfind(b"\n", 0, left) + 1])
+            left -= len(text)
+    return path
+
+
+def spelled(rank: int) -> str:
+    """An invented word for each rank, in syllables; frequent words are short."""
+    word = ""
+    while rank >= 0:
+        rank, last = divmod(rank, len(_SYLLABLES))
+        word, rank = _SYLLABLES[last] + word, rank - 1
+    return word

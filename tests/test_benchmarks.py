@@ -13,10 +13,18 @@ from conftest import ROOT, this_month
 FOLDER = ROOT / "benchmarks"
 sys.path.insert(0, str(FOLDER))
 
+import cluster_costs  # noqa: E402
 import jobs  # noqa: E402
 import page  # noqa: E402
+import process_trees  # noqa: E402
 import records  # noqa: E402
+import samples  # noqa: E402
+import scaling_filters  # noqa: E402
+import scaling_page  # noqa: E402
 import side_by_side  # noqa: E402
+
+from nlptools.cli import COMMANDS  # noqa: E402
+from nlptools.configs import LineOutput  # noqa: E402
 
 
 def rows(path: Path) -> list[dict]:
@@ -26,6 +34,8 @@ def rows(path: Path) -> list[dict]:
 def test_the_page_shows_the_results() -> None:
     shown = page.unmarked(page.PAGE.read_text(encoding="utf-8"))
     assert shown == page.unmarked(page.render()), "stale: run benchmarks/run --render"
+    shown = page.unmarked(scaling_page.PAGE.read_text(encoding="utf-8"))
+    assert shown == page.unmarked(page.scaling()), "stale: run benchmarks/run --render"
     readme = page.unmarked(page.README.read_text(encoding="utf-8"))
     assert readme == page.unmarked(page.with_speeds(readme)), "stale: run benchmarks/run --render"
 
@@ -190,3 +200,70 @@ def test_a_job_in_several_units_has_a_column_for_each() -> None:
         "| **nlptools a** | 7.0 | 2.0 | AMD, AMX; cores: 2 |",
         "| **nlptools b** | 8.0 |  | AMD, AMX; cores: 2 |",
     ]
+
+
+# -- cost as work grows -----------------------------------------------------------------------------------------------
+
+
+def test_the_cost_of_a_command_is_that_of_all_its_processes(tmp_path: Path) -> None:
+    child = "import time; held = bytearray(b'x') * (40 << 20); open('out', 'wb').write(held); time.sleep(.3)"
+    words = [
+        sys.executable,
+        "-S",
+        "-c",
+        f"import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', {child!r}])",
+    ]
+    found = process_trees.cost(words, tmp_path, 60)
+    assert 40 < found.memory < 80 and found.mapped > found.memory and 40 <= found.disk < 42 and found.seconds > 0.3
+    with pytest.raises(process_trees.Failed, match="stopped after 0 s"):
+        process_trees.cost([sys.executable, "-S", "-c", "import time; time.sleep(60)"], tmp_path, 0.1)
+    with pytest.raises(process_trees.Failed, match="status 3: why"):
+        process_trees.cost([sys.executable, "-S", "-c", "import os; os.write(2, b'why'); os._exit(3)"], tmp_path, 60)
+
+
+def test_a_growing_text_is_the_same_for_all_sizes(tmp_path: Path) -> None:
+    small, large = (samples.growing_text(tmp_path / str(size), size).read_bytes() for size in (100_000, 1_000_000))
+    assert large.startswith(small) and small.endswith(b".\n") and 0.99 < len(large) / 1_000_000 <= 1
+    assert len({*large.split()}) > 3 * len({*small.split()})
+    assert len({samples.spelled(rank) for rank in range(20_000)}) == 20_000
+
+
+def test_times_of_larger_sizes_continue_those_of_smaller_ones() -> None:
+    assert scaling_page.predicted([], 10) == 0 and scaling_page.predicted([(10, 3)], 100) == 30
+    assert scaling_page.predicted([(100, 12), (10, 3), (1000, 0)], 1000) == pytest.approx(102)  # a start of 2
+    assert scaling_page.predicted([(10, 1), (100, 100)], 1000) == pytest.approx(10_000)
+
+
+def test_the_page_of_costs_tells_growth() -> None:
+    def row(side: str, size: int, seconds: float, memory: float) -> dict:
+        place = {"place": "AMD", "mark": "", "threads": 1, "job": "tokenize", "disk": 2.0}
+        return place | {"sides": {side: seconds}, "size": size, "memory": memory, "mapped": memory}
+
+    rows = [row("theirs", 10**7, 9, 5), row("nlptools", 10**7, 2, 50), row("nlptools", 10**8, 20, 59)]
+    filters = [row("nlptools", size, 1, memory) | {"job": "memory of x"} for size, memory in ((10**7, 5), (10**9, 29))]
+    shown = scaling_page.render([*rows, *filters]).split("\n")
+    assert "| **nlptools** | 100 MB | 20 | 1.00 | 59 | 0.1 | 59 | 2 |" in shown
+    assert "| theirs | (100 MB) | (90) | | | | | |" in shown
+    assert "| x | 10 MB | 5 | 1 GB | 29 | 24.0 TOO MUCH |" in shown
+
+
+def test_each_filter_has_its_memory_measured_or_a_reason() -> None:
+    groups = {
+        name: importlib.import_module(f"nlptools.cli.{name.replace('-', '_')}").command.groups for name in COMMANDS
+    }
+    filters = {name for name in COMMANDS if LineOutput in groups[name]}
+    measured = {name.split()[0] for name in scaling_filters.FILTERS}
+    assert filters <= measured | {*scaling_filters.WITHOUT} and not measured & {*scaling_filters.WITHOUT}
+
+
+def test_the_model_of_a_cluster_is_near_published_runs() -> None:
+    gpu = cluster_costs.GPUS["H100"]
+    alone, pair = (cluster_costs.step(cluster_costs.XL, gpu, count, 1 << 20) for count in (1, 2))
+    assert alone.sent == alone.waiting == 0 and pair.sent == 4 * cluster_costs.XL.parameters
+    assert pair.computing == alone.computing / 2 and pair.waiting > 0
+    ratios = []
+    for run in cluster_costs.RUNS:
+        one = cluster_costs.step(run.network, cluster_costs.GPUS[run.gpu], run.gpus, run.batch, sharded=run.sharded)
+        ratios += [] if "no formula" in run.source else [run.batch / run.gpus / one.seconds / run.rate]
+    assert len(ratios) >= 8 and min(ratios) > 0.5 and max(ratios) < 2
+    assert sum(0.8 < ratio < 1.25 for ratio in ratios) == len(ratios) - 1
