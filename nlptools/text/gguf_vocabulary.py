@@ -42,7 +42,7 @@ _NORMALIZER = "a normalizer changes its texts (%s), and llama.cpp has none for s
 _TRAIN = "; build-vocab --kind unigram and --kind byte-bpe make vocabularies that it reads"
 _BYTES = 256
 _BYTE = re.compile("<0x[0-9A-F]{2}>")
-_SPACES = {  # normalizer and pre-tokenizer of BPE with pieces of bytes: whether a space comes before each text
+_SPACES = {  # normalizer and pre-tokenizer of BPE with pieces of bytes: whether a space comes before each text; see `_prefix`
     ("Prepend, Replace", "none"): True,
     ("Replace", "none"): False,
     ("Replace", "Split"): False,  # splits at spaces, and the normalizer leaves none
@@ -130,9 +130,8 @@ def _bpe(content: JsonObject, model: JsonObject, vocab: Vocab, types: list[int])
 
 def _merged_pieces(content: JsonObject, model: JsonObject, vocab: Vocab, types: list[int]) -> dict[str, Value]:
     """Of a LLaMA or a Gemma: merges of SentencePiece, each pair of tokens that make a token, the best token first."""
-    prefix = _SPACES.get((_types(_part(content, "normalizer")), _types(_part(content, "pre_tokenizer"))))
-    replace = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
-    if prefix is None or _steps(_part(content, "normalizer"))[-1] != replace or model.get("ignore_merges"):
+    prefix = _prefix(_part(content, "normalizer"), _part(content, "pre_tokenizer"))
+    if prefix is None or model.get("ignore_merges"):
         raise Inexpressible("llama.cpp does not treat spaces as it does: it puts one before each text, or before none")
     if prefix and USER_DEFINED in types:
         raise Inexpressible("llama.cpp puts a space after user-defined symbols, which it has")
@@ -161,6 +160,22 @@ def _merged_pieces(content: JsonObject, model: JsonObject, vocab: Vocab, types: 
         "token_type": types,
         "add_space_prefix": prefix,
     }
+
+
+def _prefix(normalizer: JsonObject, pre: JsonObject) -> bool | None:
+    """Whether llama.cpp puts a space before each text, as these do; None: they treat spaces in another way."""
+    if normalizer:
+        replaces = _steps(normalizer)[-1] == {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
+        return _SPACES.get((_types(normalizer), _types(pre))) if replaces else None
+    if pre.get("type") != "Metaspace" or pre.get("replacement") != SPACE or pre.get("split", True):
+        return None
+    scheme = pre.get("prepend_scheme", "always")
+    if scheme in ("always", "first"):
+        messages.warn(
+            "llama.cpp puts a space before each text, this tokenizer only before one that does not begin with a space: texts that"
+            " do get other tokens there"
+        )
+    return {"always": True, "first": True, "never": False}.get(str(scheme))
 
 
 def _byte_bpe(content: JsonObject, model: JsonObject, vocab: Vocab, types: list[int]) -> dict[str, Value]:
