@@ -21,7 +21,8 @@ from nlptools.models import registry, text_ends
 from nlptools.models.contract import LanguageModel
 from nlptools.models.huggingface import gguf_layouts
 from nlptools.models.huggingface.gguf_encoders import POOLINGS
-from nlptools.text import chat_templates, gguf_vocabulary
+from nlptools.models.huggingface.gguf_names import GGUFLayout
+from nlptools.text import chat_templates, gguf_vocabulary, text_boundaries
 from nlptools.text.exported_json import Inexpressible
 from nlptools.text.gguf_vocabulary import PREFIX
 
@@ -70,18 +71,20 @@ def _content(opened: Opened) -> tuple[dict[str, Value], dict[str, Tensor]]:
     loaded = opened.bundle
     if opened.has_task:
         raise UsageError(f"{display(str(opened.path))} has the head of a task, which a GGUF file cannot hold")
-    if loaded.family not in (registry.LANGUAGE, registry.ENCODER):
+    if loaded.family not in (registry.LANGUAGE, registry.READER, registry.ENCODER):
         raise UsageError(f"{display(str(opened.path))} is neither a language model nor an encoder")
     try:
         metadata, tensors = gguf_layouts.written(loaded.arch, loaded.model.config, loaded.weights())
         size = loaded.model.config.vocab_size
-        metadata |= gguf_vocabulary.metadata(loaded.tokenizer, size) | _ends(loaded)
+        metadata |= gguf_vocabulary.metadata(loaded.tokenizer, size) | _ends(loaded, opened.steps is not None)
     except Inexpressible as error:
         raise BundleError(f"{display(str(opened.path))}: the tokenizer cannot be written as GGUF: {error}") from None
     except BundleError as error:
         raise BundleError(f"{display(str(opened.path))}: {error}") from None
     if opened.steps is not None:
-        metadata |= _pooling(opened.steps, str(metadata["general.architecture"]))
+        layout = gguf_layouts.by_arch(str(metadata["general.architecture"]))
+        metadata |= _pooling(opened.steps, layout)
+        tensors |= {f"{name}.weight": each.weight for name, each in zip(layout.dense, opened.steps.dense, strict=False)}
     template = chat_templates.source_of(opened.path)
     if template is not None:
         metadata["tokenizer.chat_template"] = template
@@ -91,35 +94,48 @@ def _content(opened: Opened) -> tuple[dict[str, Value], dict[str, Tensor]]:
     return metadata, tensors
 
 
-def _ends(loaded: Bundle[LanguageModel]) -> dict[str, Value]:
+def _ends(loaded: Bundle[LanguageModel], is_pooled: bool) -> dict[str, Value]:
     """The tokens around texts."""
-    if loaded.family == registry.LANGUAGE:
-        ids: dict[str, int | None] = {"bos": loaded.start, "eos": loaded.eos}
-        ids |= {"eot": next(iter(loaded.ends), None)}
-        adds: dict[str, Value] = {"add_bos_token": loaded.prepends_start, "add_eos_token": False}
-        more: dict[str, Value] = {DOCUMENT: loaded.document}
-    else:
+    ids: dict[str, int | None]
+    more: dict[str, Value] = {}
+    if loaded.family == registry.ENCODER:
         around = text_ends.around(loaded.arch, loaded.tokenizer, loaded.config)
-        if around is None or around.first is None or around.last is None:
-            raise Inexpressible("it has no tokens before and after texts")
-        ids = {"bos": around.first, "eos": around.last, "cls": around.first, "seperator": around.last}
-        adds, more = dict.fromkeys(("add_bos_token", "add_eos_token"), True), {}
+        if around is None or around.last is None:
+            raise Inexpressible("it has no token after texts")
+        ids, adds = {"bos": around.first, "eos": around.last}, (around.first is not None, True)
+        if around.first is not None:
+            ids |= {"cls": around.first, "seperator": around.last}
+    else:
+        ids, adds = {"bos": loaded.start, "eos": loaded.eos}, (loaded.prepends_start, False)
+        if is_pooled:
+            before, after = text_boundaries.around_text(loaded.tokenizer, loaded.path)
+            if max(len(before), len(after)) > 1:
+                raise Inexpressible("it has several tokens before or after texts")
+            ids, adds = {"bos": [*before, loaded.start][0], "eos": [*after, loaded.eos][0]}, (bool(before), bool(after))
+        ids |= {"eot": next(iter(loaded.ends), None)}
+        more = {DOCUMENT: loaded.document}
     named = {f"{PREFIX}{name}_token_id": id for name, id in ids.items() if id is not None}
-    return {**named, **{f"{PREFIX}{name}": value for name, value in adds.items()}, **more}
+    return {**named, **{f"{PREFIX}add_{name}_token": adds[name == "eos"] for name in ("bos", "eos")}, **more}
 
 
-def _pooling(steps: SentenceSteps, arch: str) -> dict[str, Value]:
+def _pooling(steps: SentenceSteps, layout: GGUFLayout) -> dict[str, Value]:
     """The pooling of a sentence-transformers directory. Raises UsageError for other steps."""
     number = POOLINGS.get("+".join(steps.pooling))
-    if number is None or steps.dense or steps.lowercase:
+    plain = all(each.bias is None and each.activation == "none" for each in steps.dense)
+    if number is None or len(steps.dense) not in (0, len(layout.dense)) or not plain or steps.lowercase:
+        layers = f"with {len(layout.dense)} plain" if layout.dense else "without"
         raise UsageError(
-            f"llama.cpp pools by {', '.join(POOLINGS)}, without dense layers or another lower-casing",
+            f"llama.cpp pools by {', '.join(POOLINGS)}, {layers} dense layers in a {layout.arch},"
+            " and without another lower-casing",
             hint="nlptools export writes such a model as ONNX",
         )
+    sizes: dict[str, Value] = {}
+    for name, dense in zip(layout.dense, steps.dense, strict=False):
+        sizes[layout.key(f"{name}_feat_out")], sizes[layout.key(f"{name}_feat_in")] = dense.weight.shape
     if steps.prompts:
         messages.warn(f"a GGUF file has no prompts: {', '.join(map(repr, steps.prompts.values()))}")
     length: dict[str, Value] = {} if steps.max_length is None else {MAX_LENGTH: steps.max_length}
-    return {f"{arch}.pooling_type": number, NORMALIZE: steps.normalize, **length}
+    return {layout.key("pooling_type"): number, NORMALIZE: steps.normalize, **length, **sizes}
 
 
 def _type(name: str, tensor: Tensor, kind: str) -> int:

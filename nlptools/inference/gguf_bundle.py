@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
@@ -21,7 +21,7 @@ from nlptools import bundle
 from nlptools.errors import BundleError, Unavailable, display, reading
 from nlptools.files import gguf_file, hub_cache
 from nlptools.files.gguf_file import TYPES, GGUFFile
-from nlptools.inference.embedding.sentence_steps import SentenceSteps
+from nlptools.inference.embedding.sentence_steps import Dense, SentenceSteps
 from nlptools.json_types import JsonObject
 from nlptools.models.contract import LanguageModel
 from nlptools.models.huggingface import directories, gguf_layouts
@@ -54,7 +54,7 @@ def load(path: Path) -> bundle.Bundle:
             )
         tokenizer = gguf_tokenizer.read(file)
         bundle.check_tokenizer(path, tokenizer, data)
-        tensors = _tensors(file)
+        tensors = _tensors(file, [name for name in file.tensors if name not in _dense_names(file)])
         data = gguf_layouts.with_scaling(data, tensors)
         arch, model = directories.build(data, gguf_layouts.weights_of(file, tensors, data), path)
     document = file.text(DOCUMENT)
@@ -107,14 +107,21 @@ def _special(file: GGUFFile, tokenizer: Tokenizer) -> tuple[int | None, int]:
     raise file.bad("no end-of-text token")
 
 
-def _tensors(file: GGUFFile) -> dict[str, Tensor]:
-    """The tensors in float32."""
+def _dense_names(file: GGUFFile) -> list[str]:
+    """The tensors of the linear layers after the pooling."""
+    names = [f"{name}.weight" for name in gguf_layouts.layout_of(file).dense]
+    return [name for name in names if name in file.tensors]
+
+
+def _tensors(file: GGUFFile, names: Iterable[str]) -> dict[str, Tensor]:
+    """These tensors in float32."""
     from gguf import GGMLQuantizationType, quants
 
     out = {}
     with reading(file.path):
         content = np.memmap(file.path, np.uint8, mode="r")
-        for name, place in file.tensors.items():
+        for name in names:
+            place = file.tensors[name]
             raw = content[place.start : place.start + place.size]
             rows = raw.reshape(*place.shape[:-1], -1)
             numbers = quants.dequantize(rows, GGMLQuantizationType(place.type))
@@ -133,7 +140,8 @@ def steps(path: Path) -> SentenceSteps | None:
         raise file.bad(f"pooling {number!r:.20} is not supported, expected {', '.join(POOLINGS)}")
     length = file.metadata.get(MAX_LENGTH)
     most = length if type(length) is int and length > 2 else None
-    return SentenceSteps(path, (name,), True, (), file.flag(NORMALIZE, True), most, False, {}, None)
+    dense = tuple(Dense(weight, None, "none") for weight in _tensors(file, _dense_names(file)).values())
+    return SentenceSteps(path, (name,), True, dense, file.flag(NORMALIZE, True), most, False, {}, None)
 
 
 def describe(path: Path) -> dict[str, dict[str, object]]:

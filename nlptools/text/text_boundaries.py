@@ -7,9 +7,10 @@ from pathlib import Path
 
 from nlptools import messages
 from nlptools.errors import BundleError, display
-from nlptools.files import artifacts
+from nlptools.files import artifacts, gguf_file
 from nlptools.json_types import Json
 from nlptools.text.boundaries import Boundaries
+from nlptools.text.gguf_vocabulary import PREFIX
 from nlptools.text.huggingface import HuggingFace, read_config
 from nlptools.text.tokenizer import Tokenizer
 
@@ -27,7 +28,7 @@ def first_token(tokenizer: Tokenizer, directory: Path) -> int | None:
     "add_bos_token" in tokenizer_config.json decides; without it, the template in tokenizer.json. A SentencePiece model of a
     LLaMA has neither, and a first token. Raises BundleError for a damaged tokenizer_config.json.
     """
-    config = read_config(directory)
+    config = _settings(directory)
     template = next(iter(tokenizer.around()[0]), None) if isinstance(tokenizer, HuggingFace) else None
     bos = None if tokenizer.vocab is None else tokenizer.vocab.bos
     if template is None and str(config.get("tokenizer_class", "")).startswith("Llama"):
@@ -36,13 +37,21 @@ def first_token(tokenizer: Tokenizer, directory: Path) -> int | None:
     return template if added is None else bos if added else None
 
 
+def _settings(path: Path) -> Mapping[str, object]:
+    """The tokenizer_config.json in a directory, or such settings in a GGUF file."""
+    if not gguf_file.is_gguf(path):
+        return read_config(path)
+    metadata = gguf_file.read(path).metadata
+    return {key.removeprefix(PREFIX): value for key, value in metadata.items() if key.startswith(f"{PREFIX}add_")}
+
+
 def around_text(tokenizer: Tokenizer, directory: Path) -> tuple[list[int], list[int]]:
     """The tokens that a tokenizer puts before each text, and after it: as `first_token`, and for those that follow
     "add_eos_token" decides, or the template. Raises BundleError for a damaged tokenizer_config.json.
     """
     first = first_token(tokenizer, directory)
     after = tokenizer.around()[1] if isinstance(tokenizer, HuggingFace) else []
-    added = read_config(directory).get("add_eos_token")
+    added = _settings(directory).get("add_eos_token")
     end = None if tokenizer.vocab is None else tokenizer.vocab.eos
     if added is not None:
         after = [end] if added and end is not None else []

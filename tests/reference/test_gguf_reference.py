@@ -22,6 +22,7 @@ from nlptools.configs.embed import Embed
 from nlptools.converters.gguf_export import convert
 from nlptools.inference import loading
 from nlptools.inference.opening import open_model
+from tests.reference import gguf_folders
 
 xllamacpp = pytest.importorskip("xllamacpp")
 pytestmark = [pytest.mark.slow, pytest.mark.reference]
@@ -61,7 +62,7 @@ def serving(file: Path, embeds: bool = False) -> Iterator[Client]:
 
 def lines(kind: str) -> list[str]:
     """Texts; for WordPiece that removes accents, without those that llama.cpp splits in another way, as `convert` warns."""
-    drawn = gguf_models.lines(_LINES)
+    drawn = gguf_models.expressible(kind, gguf_models.lines(_LINES))
     if kind != "wordpiece":
         return drawn
     return [
@@ -121,9 +122,20 @@ def test_same_vectors(tmp_path: Path, layout: str) -> None:
     (directory / "modules.json").write_text(json.dumps(rows))
     (directory / "1_Pooling").mkdir()
     (directory / "1_Pooling/config.json").write_text(json.dumps({"pooling_mode": "mean", "embedding_dimension": 64}))
-    convert(str(directory), str(tmp_path / "model.gguf"))
+    same_vectors(directory, tmp_path / "model.gguf")
+
+
+@pytest.mark.parametrize("name", gguf_folders.FOLDERS)
+def test_same_vectors_of_published_families(tmp_path: Path, name: str) -> None:
+    gguf_folders.FOLDERS[name][1](tmp_path / "model")
+    same_vectors(tmp_path / "model", tmp_path / "model.gguf")
+
+
+def same_vectors(directory: Path, file: Path) -> None:
+    """Convert an encoder to a file; our vectors of the directory are those of llama.cpp."""
+    convert(str(directory), str(file))
     ours = loading.load(directory, settings=Embed(), device="cpu", precision="fp32").embed(_PROMPTS)
-    with serving(tmp_path / "model.gguf", embeds=True) as client:
+    with serving(file, embeds=True) as client:
         answers = client("/v1/embeddings", input=_PROMPTS)["data"]
     theirs = np.array([each["embedding"] for each in answers])
     assert ((ours * theirs).sum(1) / np.linalg.norm(theirs, axis=1)).min() > 0.9999

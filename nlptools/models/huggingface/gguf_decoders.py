@@ -40,9 +40,9 @@ LLAMA = GGUFLayout(
     "model.layers.",
     {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"},
     BLOCK,
-    {"hidden_act": ("silu",)},
-    rotary_to,
-    rotary_from,
+    fixed={"hidden_act": ("silu",)},
+    writes=rotary_to,
+    reads=rotary_from,
     permuted=True,
 )
 _GPT2 = GGUFLayout(
@@ -66,7 +66,8 @@ _GPT2 = GGUFLayout(
         "mlp.c_fc": "ffn_up",
         "mlp.c_proj": "ffn_down",
     },
-    {"activation_function": ("gelu_new",)},
+    prefix="transformer.",
+    fixed={"activation_function": ("gelu_new",)},
     reads=lambda file, layout: {"tie_word_embeddings": "output.weight" not in file.tensors},
     transposed=("attn_qkv.weight", "attn_output.weight", "ffn_up.weight", "ffn_down.weight"),
 )

@@ -1,4 +1,4 @@
-"""Gemma 2 and 3 in GGUF files.
+"""Gemma 2 and 3, and EmbeddingGemma, in GGUF files.
 
 The weights of norms have 1 added there. llama.cpp computes some settings from others: which layers have a window, and what scores
 are divided by.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from nlptools import messages
 from nlptools.errors import BundleError
@@ -20,6 +21,7 @@ from nlptools.models.huggingface.gguf_rotary import number, rotary_from, rotary_
 _HEAD = 256
 _LOCAL_BASE = 10000.0  # of rotary positions in layers with a window
 _WHOLE, _LOCAL = "full_attention", "sliding_attention"
+_BOTH_WAYS = "use_bidirectional_attention"
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ def _reads(version: _Version, file: GGUFFile, layout: GGUFLayout) -> JsonObject:
     return out
 
 
-def _layout(arch: str, model_type: str, version: _Version, tied: bool) -> GGUFLayout:
+def _layout(arch: str, model_type: str, version: _Version, tied: bool, **more: Any) -> GGUFLayout:
     return replace(
         LLAMA,
         arch=arch,
@@ -124,6 +126,7 @@ def _layout(arch: str, model_type: str, version: _Version, tied: bool) -> GGUFLa
         windows=True,
         norm_offset=1.0,
         permuted=False,
+        **more,
     )
 
 
@@ -134,5 +137,19 @@ GEMMAS = (
         _Version(2, 46, {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}, needs=True),
         tied=True,
     ),
-    _layout("gemma3", "gemma3_text", _Version(6, 62, {"final_logit_softcapping": None}, needs=False), tied=False),
+    _layout(
+        "gemma3",
+        "gemma3_text",
+        _Version(6, 62, {"final_logit_softcapping": None}, needs=False),
+        tied=False,
+        marks={_BOTH_WAYS: None},
+    ),
+    _layout(
+        "gemma-embedding",
+        "gemma3_text",
+        _Version(6, 0, {}, needs=True),
+        tied=True,
+        marks={_BOTH_WAYS: True},
+        dense=("dense_2", "dense_3"),
+    ),
 )

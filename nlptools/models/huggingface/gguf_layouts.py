@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import torch
 from torch import Tensor
 
 from nlptools.errors import BundleError, UsageError
@@ -22,6 +23,26 @@ from nlptools.models.huggingface.gguf_rotary import ROPE_FACTORS, rope_factors, 
 
 LAYOUTS = (*DECODERS, *GEMMAS, *ENCODERS)
 _NORM = "norm.weight"
+_FRACTIONS = ("epsilon", "freq_base", "freq_base_swa")
+_LACKS = {  # what llama.cpp does not have, by model_type
+    "mpnet": "learned scores of distances in an encoder like BERT",
+    "albert": "shared layers",
+    "deberta-v2": "disentangled attention",
+}
+
+
+def _known() -> str:
+    return ", ".join(dict.fromkeys(each.arch for each in LAYOUTS))
+
+
+def arch_of(model_type: str) -> str:
+    """The architecture of llama.cpp for a model_type of config.json; "": it has none. Variants may be refused, see `written`."""
+    return next((each.arch for each in LAYOUTS if model_type in each.model_types), "")
+
+
+def by_arch(arch: str) -> GGUFLayout:
+    """A layout of an architecture of llama.cpp."""
+    return next(each for each in LAYOUTS if each.arch == arch)
 
 
 # -- writing -------------------------------------------------------------------------------------------------------------
@@ -35,10 +56,11 @@ def written(arch: str, config: Configuration, weights: Mapping[str, Tensor]) -> 
         BundleError: it has the family, but not this variant.
     """
     data = directories.config_to_hf(arch, config)
-    layout = next((each for each in LAYOUTS if data["model_type"] in each.model_types), None)
+    layout = next((each for each in LAYOUTS if each.has(data)), None)
     if layout is None:
-        known = ", ".join(each.arch for each in LAYOUTS)
-        raise UsageError(f"GGUF files of a model {data['model_type']!r:.80} are not supported, expected {known}")
+        lacks = _LACKS.get(str(data["model_type"]))
+        why = f"expected {_known()}" if lacks is None else f"since llama.cpp has no {lacks}"
+        raise UsageError(f"GGUF files of a model {data['model_type']!r:.80} are not supported, {why}")
     config, weights = layout.prepared(config, weights)
     data = directories.config_to_hf(arch, config)
     for name, values in layout.fixed.items():
@@ -47,7 +69,7 @@ def written(arch: str, config: Configuration, weights: Mapping[str, Tensor]) -> 
     out: Metadata = {"general.architecture": layout.arch, layout.key("vocab_size"): int(str(data["vocab_size"]))}
     for key, name in layout.sizes.items():
         value = data[name] if data[name] is not None else 4 * int(str(data["n_embd"]))  # n_inner of a GPT-2
-        out[layout.key(key)] = float(str(value)) if key.endswith(("epsilon", "freq_base")) else int(str(value))
+        out[layout.key(key)] = float(str(value)) if key.endswith(_FRACTIONS) else int(str(value))
     out |= layout.writes(data, layout)
     tensors = _renamed(layout, directories.weights_to_hf(arch, weights, config), data)
     scaling = data.get("rope_scaling")
@@ -69,6 +91,10 @@ def _renamed(layout: GGUFLayout, weights: Mapping[str, Tensor], data: JsonObject
         if theirs.endswith(_NORM):
             tensor = tensor + layout.norm_offset
         out[theirs] = tensor.contiguous()
+    if layout.stacked:
+        for name in [name for name in out if name.endswith("attn_q.weight")]:
+            parts = [out.pop(name.replace("attn_q.", f"attn_{part}.")) for part in "qkv"]
+            out[name.replace("attn_q.", "attn_qkv.")] = torch.cat(parts)
     return out
 
 
@@ -84,17 +110,18 @@ def _head_rows(name: str, data: JsonObject) -> int:
 def layout_of(file: GGUFFile) -> GGUFLayout:
     """The layout of a file. Raises BundleError for an architecture that is not supported."""
     arch = file.text("general.architecture")
-    layout = next((each for each in LAYOUTS if each.arch == arch), None)
+    layouts = (each for each in LAYOUTS if each.arch == arch and (not each.marking or each.marking in file.tensors))
+    layout = next(layouts, None)
     if layout is None:
-        known = ", ".join(each.arch for each in LAYOUTS)
-        raise file.bad(f"models of the architecture {arch!r} are not supported, expected {known}")
+        raise file.bad(f"models of the architecture {arch!r} are not supported, expected {_known()}")
     return layout
 
 
 def config_of(file: GGUFFile) -> JsonObject:
     """The config.json of the model in a file. Raises BundleError for a variant that is not supported, or sizes missing."""
     layout = layout_of(file)
-    data: JsonObject = {"model_type": layout.model_types[0], **{key: values[0] for key, values in layout.fixed.items()}}
+    data: JsonObject = {"model_type": layout.model_types[0], **layout.marks}
+    data |= {key: values[0] for key, values in layout.fixed.items()}
     for key, name in layout.sizes.items():
         value = file.metadata.get(layout.key(key))
         if isinstance(value, (int, float)):
