@@ -16,7 +16,8 @@ _FILLING = {uses.FILL.name, uses.MASKED.name}
 _NOTES = """
 The type of a model is "model_type" in its config.json. `predict` takes models that `finetune` wrote, or published ones with a
 head of a task. `embed` also takes sentence-transformers folders of encoders and decoders, with their poolings, prompts and
-dense layers. Of a T5 or mT5, the encoder alone (T5EncoderModel) opens as an encoder.
+dense layers. Of a T5 or mT5, the encoder alone (T5EncoderModel) opens as an encoder. The column GGUF names the architecture in
+files for llama.cpp, which `convert` writes; a gemma3_text that reads in both directions is a gemma-embedding there.
 """
 
 
@@ -28,16 +29,18 @@ class PublishedFamily:
         model_type: in config.json.
         kind: encoder, decoder or encoder-decoder.
         commands: that take its models.
+        gguf: the name of its architecture in GGUF files; "": it has none.
     """
 
     model_type: str
     kind: str
     commands: tuple[str, ...]
+    gguf: str
 
 
 def families() -> list[PublishedFamily]:
     """The table, in the order of the registry, encoders first. Imports PyTorch."""
-    from nlptools.models.huggingface import directories
+    from nlptools.models.huggingface import directories, gguf_layouts
 
     out = []
     for family, (kind, rows) in _ROWS.items():
@@ -47,7 +50,8 @@ def families() -> list[PublishedFamily]:
             filling = types if family == registry.LANGUAGE else directories.filling_types(name)
             for each in types:
                 taken = tuple(command for command in commands if each in filling or command not in _FILLING)
-                out.append(PublishedFamily(each, kind, taken))
+                paired = family == registry.ENCODER_DECODER
+                out.append(PublishedFamily(each, kind, taken, "" if paired else gguf_layouts.arch_of(each)))
     return out
 
 
@@ -62,9 +66,10 @@ def _commands(rows: tuple[str, ...]) -> tuple[str, ...]:
 
 def shown() -> str:
     """The table as `help models` shows it."""
-    table = [("type", "kind", "commands"), *((row.model_type, row.kind, ", ".join(row.commands)) for row in families())]
-    widths = [max(len(row[column]) for row in table) for column in range(2)]
+    table = [("type", "kind", "GGUF", "commands")]
+    table += [(row.model_type, row.kind, row.gguf or "-", ", ".join(row.commands)) for row in families()]
+    widths = [max(len(row[column]) for row in table) for column in range(3)]
     lines = [
-        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[2]]) for row in table
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]) for row in table
     ]
     return "\n".join(lines) + "\n" + _NOTES.rstrip("\n")
