@@ -6,7 +6,7 @@
     ├── Diverged               3   loss or gradient not finite several steps running
     ├── DataError             65   malformed line, unequal line counts, invalid UTF-8, no training data
     ├── InputError            66   no such input, a directory, or unreadable
-    ├── Unavailable           69   device or optional package not available
+    ├── Unavailable           69   device or package not available
     ├── OutputError           73   output exists, cannot be created, or is locked by another run
     ├── StreamError           74   disk full, standard output closed, read error
     ├── Stopped               75   stopped early with a checkpoint saved: the same command continues
@@ -86,6 +86,14 @@ class Unavailable(NlptoolsError):
         super().__init__(
             message, hint=hint if extra is None else f"in the checkout of nlptools: pip install '.[{extra}]'"
         )
+
+
+class NotInstalled(Unavailable):
+    """A package that nlptools requires cannot be imported, as in a checkout before anything is installed."""
+
+    def __init__(self, error: ModuleNotFoundError) -> None:
+        hint = "in the checkout of nlptools: pip install . (or bin/venv, whose packages bin/nlptools uses)"
+        super().__init__(f"the Python package {error.name} is not installed", hint=hint)
 
 
 class OutputError(NlptoolsError):

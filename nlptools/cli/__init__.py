@@ -18,7 +18,7 @@ import click
 
 from nlptools import messages
 from nlptools.cli import usage
-from nlptools.errors import NlptoolsError, reason, visible
+from nlptools.errors import NlptoolsError, NotInstalled, reason, visible
 from nlptools.files import atomic, standard
 from nlptools.version import __version__
 
@@ -164,6 +164,9 @@ def run(arguments: list[str]) -> int:
         code = _die(signal.SIGPIPE)
     except OSError as error:
         code = _report(_os_error(error), None, 74)
+    except ModuleNotFoundError as error:
+        missing = NotInstalled(error)
+        code = _report(str(missing), missing.hint, missing.exit_code)
     except Exception as error:
         code = _internal(error)
     return code

@@ -279,6 +279,29 @@ def test_a_directory_as_standard_input(tmp_path):
             assert (done.returncode, done.stdout[: len(out)], done.stderr) == (code, out, message), program
 
 
+def test_a_checkout_uses_its_own_environment_and_names_a_package_that_is_missing(tmp_path):
+    """`bin/nlptools` takes the Python of the `.venv` that `bin/venv` makes; without packages, one line tells the cure."""
+    (tmp_path / "nlptools").symlink_to(ROOT / "nlptools")
+    (tmp_path / "bin").mkdir()
+    program = shutil.copy(ROOT / "bin/nlptools", tmp_path / "bin")
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    python = tmp_path / ".venv/bin/python3"
+    # without its site directories, this Python has the standard library alone
+    python.write_text(f'#!/bin/sh\nexec {sys._base_executable} -S -E "$@"\n')
+    python.chmod(0o755)
+    done = subprocess.run([program, "--version"], capture_output=True, text=True)
+    first, second = done.stderr.splitlines()
+    assert (done.returncode, first) == (69, "nlptools: the Python package click is not installed")
+    assert "pip install ." in second
+    command = ["train-lm", "-t", "char", "-o", str(tmp_path / "lm")]
+    blocked = f"import sys; sys.modules['torch'] = None; from nlptools import cli; sys.exit(cli.run({command}))"
+    done = subprocess.run(
+        [sys.executable, "-c", blocked], capture_output=True, text=True, env=environment(), input="a b\n"
+    )
+    first = "nlptools train-lm: the Python package torch is not installed"
+    assert (done.returncode, done.stderr.splitlines()[0]) == (69, first)
+
+
 def test_the_locale_does_not_matter(run, tmp_path):
     (tmp_path / "ü").write_text("äöü äöü äöü äöü\n", encoding="utf-8")
     for locale in ("C", "POSIX", "C.UTF-8"):
