@@ -20,6 +20,8 @@ class RunProgress:
     last_valid: dict[str, float] = field(default_factory=dict)
     averaged: list[int] = field(default_factory=list)  # steps of the checkpoints to average
     cuts: int = 0  # of the learning rate, by --schedule plateau
+    measured: dict[str, float] = field(default_factory=dict)  # sums of measures (entropy of PPO) since the last report
+    measured_targets: float = 0.0  # and targets
     valid_pending: bool = False  # a validation is due but not done, or was interrupted by a signal
 
     @property

@@ -56,8 +56,6 @@ class Fit:
         # the state after the last batch of each part, see `Objective.continues`
         self.carried: list[tuple[Tensor, ...]] = [()] * source.share.parts
         self.facts: Mapping[str, float] = {}  # of the last batch
-        self.measured: dict[str, float] = {}  # sums of measures since the last report
-        self.targets = 0.0  # and targets
         self.finite = True  # whether the loss of this process was finite in the last step
 
     def step(self) -> dict[str, float]:
@@ -127,10 +125,11 @@ class Fit:
         self.facts = self.objective.facts(batches[-1])
         self.finite = all(map(math.isfinite, total.values()))
         sums = dict(zip(total, self.backend.sum(list(total.values())), strict=True))
+        measured = self.progress.measured
         for name, value in sums.items():
-            if name not in counts:
-                self.measured[name] = self.measured.get(name, 0.0) + value
-        self.targets += sum(counts.values())
+            if name not in counts and math.isfinite(value):  # else no JSON holds the sum
+                measured[name] = measured.get(name, 0.0) + value
+        self.progress.measured_targets += sum(counts.values())
         return sums
 
     def not_finite(self) -> str:
@@ -143,8 +142,9 @@ class Fit:
 
     def report(self) -> dict[str, float]:
         """The facts of the last batch, and the means of measures per target since the last report."""
-        means = {name: value / max(1.0, self.targets) for name, value in self.measured.items()}
-        self.measured, self.targets = {}, 0.0
+        progress = self.progress
+        means = {name: value / max(1.0, progress.measured_targets) for name, value in progress.measured.items()}
+        progress.measured, progress.measured_targets = {}, 0.0
         return {**self.facts, **means}
 
     def save(self) -> None:

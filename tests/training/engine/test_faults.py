@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 from conftest import Finished, Run
 from faulty_command import FAULTS, SIGNALS, STAGES
-from toy_trainers import TRAINERS, data
+from toy_trainers import TASKS, TRAINERS, data
 
 from nlptools.bundle import WEIGHTS_OF
 from nlptools.cli import COMMANDS
+from nlptools.configs.tasks import table
 from nlptools.files import artifacts
 
 PROGRAM = Path(__file__).parents[2] / "faulty_command.py"
@@ -32,14 +33,15 @@ WITHOUT = {
 }
 NAN = ("step", "evaluation")  # stages at which numbers are computed
 CHANGING = ("training.json", "log.jsonl", "manifest.json", "state.json")  # with times in them
+RUNS = {**TRAINERS, **TASKS}
 Cell = tuple[str, str, str]
 
 
-def cells() -> list[Cell]:
-    """(trainer, stage, fault)."""
+def cells(*trainers: str) -> list[Cell]:
+    """(trainer, stage, fault) of these trainers."""
     return [
         (trainer, stage, fault)
-        for trainer in TRAINERS
+        for trainer in trainers
         for stage in STAGES
         for fault in FAULTS
         if stage not in WITHOUT.get(trainer, ()) and (fault != "NaN" or (stage in NAN and has_checkpoints(trainer)))
@@ -90,7 +92,7 @@ class Matrix:
         return self.whole[trainer]
 
     def _run(self, trainer: str, *before: str) -> Finished:
-        return self.run(*before, *shlex.split(TRAINERS[trainer]), "-o", "out/run")
+        return self.run(*before, *shlex.split(RUNS[trainer]), "-o", "out/run")
 
     def _clear(self) -> None:
         shutil.rmtree(self.place / "out")
@@ -151,21 +153,23 @@ class Matrix:
 def test_every_training_command_is_here() -> None:
     commands = [name for name, (section, _) in COMMANDS.items() if section == "Training"]
     assert sorted({name.split()[0] for name in TRAINERS}) == sorted(commands), "give the new trainer a toy run"
+    tasks = {shlex.split(run)[2] for run in RUNS.values() if run.startswith("finetune")}
+    assert tasks | {"reward"} == {*table.TASKS}, "give the new task a toy run"  # reward: train-reward
 
 
 def test_some_cells(tmp_path: Path, fork: Run) -> None:
     matrix = Matrix(tmp_path, fork)
     month = Random(time.strftime("%Y-%m"))
-    trainer = month.choice([*TRAINERS])  # one: its undisturbed run is needed as well
-    chosen = month.sample([cell for cell in cells() if cell[0] == trainer], 4)
+    trainer = month.choice([*RUNS])  # one: its undisturbed run is needed as well
+    chosen = month.sample(cells(trainer), 4)
     assert not [(cell, problem) for cell in chosen if (problem := matrix.wrong(cell))]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trainer", TRAINERS)
+@pytest.mark.parametrize("trainer", RUNS)
 def test_all_cells(tmp_path: Path, fork: Run, trainer: str, capsys: pytest.CaptureFixture[str]) -> None:
     matrix = Matrix(tmp_path, fork)
-    chosen = [cell for cell in cells() if cell[0] == trainer]
+    chosen = cells(trainer)
     wrong = [(*cell, problem) for cell in chosen if (problem := matrix.wrong(cell))]
     with capsys.disabled():
         print(f"\n{trainer}: {len(chosen)} cells", end=" ")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import shutil
 from collections.abc import Iterator
 from dataclasses import fields
@@ -14,10 +13,10 @@ import numpy as np
 import pytest
 import torch
 from conftest import this_month, within
-from running import rows
 from safetensors.torch import save_file
+from stopped_toys import RUNS, command, end, stopped
 from tiny_models import tiny
-from toy_trainers import TRAINERS, data
+from toy_trainers import data
 
 from nlptools.batches.windows import ShuffledWindows
 from nlptools.compute.backend import Backend
@@ -27,33 +26,7 @@ from nlptools.files import artifacts
 from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.progress import RunProgress
 from nlptools.training.engine.steps import Fit
-from nlptools.training.engine.stop import Stop
 from nlptools.training.objectives import CausalLM
-from nlptools.training.word_vectors.epochs import Epochs
-
-NAMES = [name for name in TRAINERS if name not in ("train-lm ngram", "distill-static")]  # those have no checkpoints
-
-
-def command(name: str, output: Path) -> list[str]:
-    return [*shlex.split(TRAINERS[name]), "-o", output.name]
-
-
-def stopped(place: Path, name: str) -> Path:
-    """A run that was stopped in the middle of an epoch, after a step that is not validated."""
-    with pytest.MonkeyPatch.context() as patch:
-        stops = []
-
-        def requested(stop: Stop) -> bool:
-            stop.reason = "SIGTERM" if len(stops) >= 4 else None
-            return stop.reason is not None
-
-        for kind, step in ((Fit, "step"), (Epochs, "_look")):
-            real = getattr(kind, step)
-            patch.setattr(kind, step, lambda *args, real=real: (stops.append(1), real(*args))[1])
-        patch.setattr(Stop, "requested", property(requested))
-        done = within(place, *command(name, place / "stopped"))
-    assert done.code == 75, done.err
-    return place / "stopped"
 
 
 def entries(checkpoint: Path) -> Iterator[tuple[str, ...]]:
@@ -90,24 +63,10 @@ def drop(checkpoint: Path, file: str, *keys: str) -> None:
     artifacts.write_manifest(checkpoint, [each.name for each in checkpoint.iterdir() if each.name != "manifest.json"])
 
 
-def end(run: Path) -> Any:
-    """All that a run ends with, besides times."""
-    log = [{key: row[key] for key in row if key != "time" and "second" not in key} for row in rows(run)]
-    record = json.loads((run / "training.json").read_text())
-    metrics = {key: value for key, value in record["metrics"].items() if key != "seconds"}
-    last = sorted(run.glob("checkpoints/step-*"))[-1]
-    state = json.loads((last / "state.json").read_text())
-    for times in (state, state.get("progress", {})):
-        times.pop("seconds", None)
-    files = [path for place in (run, last) for path in place.iterdir() if path.suffix in (".safetensors", ".npy")]
-    arrays = {str(path): path.read_bytes() for path in files}
-    return log, metrics, record.get("weights_of_steps"), sorted(run.glob("checkpoints/*")), state, arrays
+NAMES = [pytest.param(name, marks=() if name == "train-lm lstm" else pytest.mark.slow) for name in RUNS]
 
 
-RUNS = [pytest.param(name, marks=() if name == "train-lm lstm" else pytest.mark.slow) for name in NAMES]
-
-
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", NAMES)
 def test_an_entry_that_is_dropped_is_missed(tmp_path: Path, name: str) -> None:
     data(tmp_path)
     run = stopped(tmp_path, name)
