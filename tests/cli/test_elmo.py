@@ -13,7 +13,8 @@ from nlptools import bundle
 from nlptools.files import artifacts
 
 WORDS = [f"w{i}" for i in range(20)]
-TRAIN = ("train-lm", "--arch", "elmo", "-t", "vocab.tsv", "--hidden", 16, "--cells", 24, "--highways", 0, "--context", 8,
+TRAIN = ("train-lm", "--arch", "elmo", "-t", "vocab.tsv", "--hidden", 16, "--cells", 24, "--filters", "1:8,3:16",
+         "--highways", 0, "--context", 8,
          "--batch-size", 8, "--lr", 0.01, "--steps", 30, "--dropout", 0.1, "--threads", 1, "-q", "-o")  # fmt: skip
 VALID = ("--valid", "valid.txt", "train.txt")
 
@@ -81,6 +82,7 @@ def test_long_words_are_cut_with_a_count(call: Run, text: Path) -> None:
         (("--vectors", "v.txt", "train.txt"), "--vectors applies to every --arch but elmo, ngram"),
         (("--sampled", 5, "--adaptive", "4,8", "train.txt"), "--sampled cannot be combined with --adaptive"),
         (("--heads", 2, "train.txt"), "--heads applies to --arch transformer, modern, transformer-xl only"),
+        (("--filters", "1:8,60:2", "train.txt"), "not filters: '1:8,60:2', expected something like 1:32,2:64"),
         (("-t", "bytes", "train.txt"), "does not split text into words"),
     ],
 )

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
 from nlptools.configs import option
 from nlptools.configs.architectures.shared import adaptive, architecture
 from nlptools.configs.lm import TrainLM
+from nlptools.errors import UsageError
+
+_WIDEST, _MOST = 50, 1 << 16
+
+
+def character_filters(text: str) -> tuple[tuple[int, int], ...]:
+    """(width, number) of each convolution in a text such as `1:32,2:64`. Raises UsageError."""
+    parts = text.split(",") if re.fullmatch(r"\d{1,5}:\d{1,5}(,\d{1,5}:\d{1,5})*", text) else []
+    pairs = tuple((int(width), int(number)) for width, number in (part.split(":") for part in parts))
+    if not pairs or not all(1 <= width <= _WIDEST and 1 <= number <= _MOST for width, number in pairs):
+        raise UsageError(f"not filters: {text!r}, expected something like 1:32,2:64, with widths up to {_WIDEST}")
+    return pairs
 
 
 @dataclass(frozen=True)
@@ -20,6 +33,12 @@ class ElmoOptions(TrainLM):
         "Cells of each LSTM; its output is projected to --hidden. 0: eight times --hidden.",
         high=1 << 16,
         metavar="N",
+    )
+    filters: str = option(
+        "1:32,2:32,3:64,4:128,5:256,6:512,7:1024",
+        "Convolutions over the characters of a word, as WIDTH:NUMBER: the number of filters of each width. Fewer train faster.",
+        metavar="WIDTH:NUMBER,...",
+        check=character_filters,
     )
     highways: int = option(1, "Highway layers above the character convolutions.", high=64, metavar="N")
     layer_norm: bool = option(False, "Normalize the output of each LSTM.")

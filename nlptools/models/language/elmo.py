@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nlptools.compute.kernels.projected_lstm import Limits
-from nlptools.configs.architectures.elmo import ElmoOptions
+from nlptools.configs.architectures.elmo import ElmoOptions, character_filters
 from nlptools.configs.architectures.shared import adaptive_cutoffs
 from nlptools.configs.checks import check_sizes, checked_cutoffs
 from nlptools.errors import BundleError
@@ -79,6 +79,7 @@ class ElmoConfig:
             options.cells or 8 * options.hidden,
             options.layers,
             options.highways,
+            filters=character_filters(options.filters),
             layer_norm=options.layer_norm,
             hidden_dropout=options.dropout,
             adaptive_cutoffs=adaptive_cutoffs(options.adaptive, vocab_size),
