@@ -14,9 +14,11 @@ import nlptools
 from nlptools.compute.kernels import int8
 from nlptools.configs import Compute
 from nlptools.configs.embed import Embed
+from nlptools.configs.fill import Fill
 from nlptools.configs.finetuning import Predict
 from nlptools.configs.rerank import Rerank
 from nlptools.configs.scoring import Score
+from nlptools.files.streams import LineBlock
 from nlptools.inference import uses
 from nlptools.layers.linear import Linear
 from nlptools.vectors.rows import scaled
@@ -60,6 +62,21 @@ def check_masked(path: Path, name: str) -> None:
         rows = nlptools.load(path, settings=settings, compute=FP32).totals(LINES[:3], settings)
         totals.append(np.array([row[0] for row in rows]))
     assert not np.array_equal(*totals) and np.abs(totals[1] / totals[0] - 1).max() < 0.1
+    check_filled(path)
+
+
+def check_filled(path: Path) -> None:
+    """The fillers of a mask have almost the same probabilities, and so do most of their words."""
+    found: list[dict[str, float]] = []
+    for rounding in (None, "int8"):
+        filler: Any = nlptools.load(
+            path, use=uses.FILL, settings=Fill(top=20, mask="GAP", quantize=rounding), compute=FP32
+        )
+        fillers = filler.fill(LineBlock("lines", 1, [f"{LINES[0]} GAP {LINES[1]}"]))[0][0]
+        found.append({each.text: each.probability for each in fillers})
+    both = found[0].keys() & found[1].keys()
+    assert found[0] != found[1] and len(both) >= len(found[0]) // 2
+    assert all(abs(found[1][text] / found[0][text] - 1) < 0.5 for text in both)
 
 
 @pytest.mark.parametrize("kind", ["SequenceClassification", "TokenClassification"])
