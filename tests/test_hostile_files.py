@@ -262,6 +262,15 @@ def updated(model: str, name: str, **values: object) -> Callable[[Path], object]
     return in_copy(model, change)
 
 
+def repeated(model: str, name: str) -> Callable[[Path], object]:
+    """With two values of one key."""
+
+    def change(path: Path) -> None:
+        (path / name).write_text('{"a": 1, "a": 2, ' + (path / name).read_text().lstrip()[1:])
+
+    return in_copy(model, change)
+
+
 def pickled(path: Path) -> None:
     (path / "model.safetensors").unlink()
     (path / "pytorch_model.bin").write_bytes(pickle.dumps(Canary()))
@@ -320,6 +329,8 @@ FILES = [
     *rows("adapter-*", ADAPTERS, adapter, "score FILE", 66, 78),
     *rows("adapter-*-predict", ADAPTERS, adapter, "predict FILE labels"),
     *rows("adapter-*-finetune", ADAPTERS, adapter, "finetune --task classify -m FILE --threads 1 -o new labels"),
+    Hostile("adapter-repeated", repeated("adapters", "adapter_config.json"), "score FILE"),
+    Hostile("config-repeated", repeated("lm", "config.json"), "score FILE"),
     Hostile("adapter-pattern", adapter({"target_modules": "(a+)+$"}), "score FILE", (0,)),  # a pattern that is not run
     Hostile("pickle", in_copy("lm", pickled), "score FILE"),
     Hostile("link", in_copy("lm", linked), "score FILE"),

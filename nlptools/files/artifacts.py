@@ -9,7 +9,6 @@ from __future__ import annotations
 import glob
 import hashlib
 import json
-import math
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nlptools.errors import BundleError, display, reason, shown
-from nlptools.files import atomic
+from nlptools.files import atomic, json_text
 from nlptools.json_types import JsonObject
 
 if TYPE_CHECKING:
@@ -183,11 +182,11 @@ def _read(path: Path, load_file: Callable[[Path], Mapping[str, T]]) -> dict[str,
 
 
 def read_json(path: Path) -> JsonObject:
-    """The JSON object in a file of at most 64 MiB, with finite numbers only. Raises BundleError."""
+    """The JSON object in a file of at most 64 MiB, see `json_text`. Raises BundleError."""
     try:
         if path.stat().st_size > _JSON_BYTES:
             raise BundleError(f"{display(str(path))}: larger than {_JSON_BYTES >> 20} MiB")
-        data = json.loads(path.read_bytes(), parse_constant=_refuse_constant, parse_float=_finite)
+        data = json_text.parsed(path.read_bytes())
     except OSError as error:
         raise BundleError(f"{display(str(path))}: {reason(error)}") from None
     except (ValueError, RecursionError) as error:
@@ -246,16 +245,6 @@ def manifest_files(directory: Path) -> JsonObject:
     if not isinstance(files, dict):
         raise BundleError(f'{display(str(directory / MANIFEST))}: expected an object under "files"')
     return files
-
-
-def _refuse_constant(text: str) -> None:
-    raise ValueError(f"{text} is not a number")
-
-
-def _finite(text: str) -> float:
-    if not math.isfinite(value := float(text)):
-        raise ValueError(f"{text[:20]} is too large")
-    return value
 
 
 def is_inside(name: str) -> bool:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from nlptools.errors import DataError
+from nlptools.files.json_text import KeyTwice, once
 from nlptools.json_types import Json, JsonObject
 
 
@@ -52,27 +53,13 @@ def csv_line(fields: Sequence[str], delimiter: str = ",") -> str:
 def parse_json_object(line: str, path: str, number: int, hint: str | None = None) -> JsonObject:
     """Parse a line with a JSON object. Raises DataError, with file, line and `hint`, for anything else."""
     try:
-        value = json.loads(line, object_pairs_hook=_once)
-    except _Twice as error:
-        twice = f"two values have the key {str(error)!r}"
-        raise DataError(twice, path=path, line=number, hint="rename one of them") from None
+        value = json.loads(line, object_pairs_hook=once)
+    except KeyTwice as error:
+        raise DataError(str(error), path=path, line=number, hint="rename one of them") from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"not valid JSON: {error}", path=path, line=number, hint=hint) from None
     if not isinstance(value, dict):
         raise DataError(f"expected a JSON object, found {type(value).__name__}", path=path, line=number, hint=hint)
-    return value
-
-
-class _Twice(ValueError):
-    """A key that an object has twice."""
-
-
-def _once(pairs: list[tuple[str, Json]]) -> JsonObject:
-    """An object of JSON. Raises _Twice."""
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise _Twice(next(key for key in keys if keys.count(key) > 1))
     return value
 
 

@@ -7,7 +7,6 @@ et al. 2019). Files are untrusted: sizes, numbers and structure are checked befo
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import tempfile
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nlptools.errors import BundleError, display, reading, reason
-from nlptools.files import atomic
+from nlptools.files import atomic, json_text
 from nlptools.json_types import Json, JsonObject
 from nlptools.text.boundaries import Boundaries, default_config, described
 from nlptools.text.builtin import MARKER, original_spans, without_surrogates, write_marker
@@ -374,23 +373,14 @@ def read_bytes(path: Path, limit: int) -> bytes:
 
 
 def _parse(text: str, path: Path) -> JsonObject:
-    """A JSON object with finite numbers only. Raises BundleError."""
+    """A JSON object, see `json_text`. Raises BundleError."""
     try:
-        value = json.loads(text, parse_constant=_refuse_number, parse_float=_finite)
+        value = json_text.parsed(text)
     except (ValueError, RecursionError) as error:
         raise BundleError(f"{display(str(path))}: not valid JSON: {error}") from None
     if not isinstance(value, dict):
         raise BundleError(f"{display(str(path))}: expected a JSON object, found {type(value).__name__}")
     return value
-
-
-def _refuse_number(text: str) -> float:
-    raise ValueError(f"the number {text}")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    return number if math.isfinite(number) else _refuse_number(text)
 
 
 def json_bytes(value: Mapping[str, Json]) -> bytes:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from nlptools.errors import BundleError, display
-from nlptools.files import artifacts, json_fields
+from nlptools.files import artifacts, json_fields, json_text
 from nlptools.layers.linear import ACTIVATIONS
 
 MODULES = "modules.json"
@@ -174,10 +175,8 @@ def read(directory: Path) -> SentenceSteps | None:
 
 def _modules(path: Path) -> list[tuple[str, str]]:
     """(kind, folder) of each step, in order."""
-    import json
-
     try:
-        rows = json.loads(path.read_bytes())
+        rows: Any = json_text.parsed(path.read_bytes())
         steps = [(str(row["type"]).rsplit(".", 1)[-1], str(row["path"])) for row in rows]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise BundleError(f"{display(str(path))}: expected a list of steps with type and path") from None
