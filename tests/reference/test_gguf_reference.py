@@ -20,6 +20,7 @@ import torch
 
 from nlptools.configs.embed import Embed
 from nlptools.converters.gguf_export import convert
+from nlptools.files import gguf_file
 from nlptools.inference import loading
 from nlptools.inference.opening import open_model
 from tests.reference import gguf_folders
@@ -27,7 +28,7 @@ from tests.reference import gguf_folders
 xllamacpp = pytest.importorskip("xllamacpp")
 pytestmark = [pytest.mark.slow, pytest.mark.reference]
 
-_LINES, _NEW = 2000, 32
+_LINES, _FEWER, _NEW = 2000, 200, 32
 _TIE = 0.005  # of two logits: llama.cpp rounds activations to F16
 _PROMPTS = ["The quick brown", "Быстрая лиса", "emoji 😀", "敏捷的棕色", "a"]
 
@@ -127,8 +128,15 @@ def test_same_vectors(tmp_path: Path, layout: str) -> None:
 
 @pytest.mark.parametrize("name", gguf_folders.FOLDERS)
 def test_same_vectors_of_published_families(tmp_path: Path, name: str) -> None:
-    gguf_folders.FOLDERS[name][1](tmp_path / "model")
-    same_vectors(tmp_path / "model", tmp_path / "model.gguf")
+    directory, file = tmp_path / "model", tmp_path / "model.gguf"
+    gguf_folders.FOLDERS[name][1](directory)
+    same_vectors(directory, file)
+    strips = gguf_file.read(file).metadata.get("tokenizer.ggml.normalizer.strip_accents", False)
+    texts, tokenizer = lines("wordpiece" if strips else name)[:_FEWER], open_model(directory).bundle.tokenizer
+    with serving(file, embeds=True) as client:
+        for text, ids in zip(texts, tokenizer.encode_lines(texts), strict=True):
+            there = client("/tokenize", content=text, add_special=False, parse_special=False)
+            assert there["tokens"] == ids, text
 
 
 def same_vectors(directory: Path, file: Path) -> None:
