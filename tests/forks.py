@@ -64,11 +64,14 @@ def serve(address: str) -> None:
     head, descriptors, _, _ = socket.recv_fds(connection, HEAD, 3)
     with connection.makefile("rb") as file:
         request = file.read(int.from_bytes(head, "big"))
+    client = int.from_bytes(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[:4], sys.byteorder)
     if child := os.fork():
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         connection.sendall(str(status).encode())
         os._exit(0)
     connection.close()
+    with open(f"{address}.{client}", "w") as file:
+        file.write(str(os.getpid()))
     become(request, descriptors)
 
 

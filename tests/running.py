@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import forks
 from conftest import environment
 
 
@@ -19,6 +21,21 @@ def rows(directory: Path, kind: str | None = None) -> list[dict[str, Any]]:
     """What a run has logged, or what of this kind."""
     found = [json.loads(line) for line in (directory / "log.jsonl").read_text().split("\n") if line]
     return [row for row in found if kind in (None, row["kind"])]
+
+
+class Fork(subprocess.Popen[Any]):
+    """A process that begins with the words of the fixture `fork_server`; signals reach the process that does its work."""
+
+    @property
+    def worker(self) -> int:
+        """The number of that process, once it has begun."""
+        address = self.args[self.args.index(forks.__file__) + 1]  # type: ignore[union-attr, index]
+        return int(Path(f"{address}.{self.pid}").read_text())
+
+    def send_signal(self, number: int) -> None:
+        self.poll()
+        if self.returncode is None:
+            os.kill(self.worker, number)
 
 
 def processes(
@@ -39,8 +56,9 @@ def processes(
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
     where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(count), "OMP_NUM_THREADS": "1"}
+    kind = Fork if forks.__file__ in command else subprocess.Popen
     return [
-        subprocess.Popen(
+        kind(
             [*command, *map(str, args)],
             cwd=cwd,
             env=environment(**where, RANK=str(rank), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(count), **variables),
@@ -60,13 +78,17 @@ def ended(started: Sequence[subprocess.Popen[str]], code: int = 0) -> list[tuple
 
 
 class Running:
-    """A training command at work. `directory` is what its -o names; it may hold the log of earlier parts of the run."""
+    """A training command at work. `directory` is what its -o names; it may hold the log of earlier parts of the run.
 
-    def __init__(self, directory: Path, *command: Any) -> None:
+    `server`: the fixture `fork_server`, for a fork in place of a new interpreter.
+    """
+
+    def __init__(self, directory: Path, *command: Any, server: list[str] | None = None) -> None:
         self.directory = directory
         self.before = self._step()
-        args = [sys.executable, "-m", "nlptools", *map(str, command), "-o", directory.name]
-        self.process = subprocess.Popen(args, cwd=directory.parent, env=environment(), stderr=subprocess.PIPE)
+        words = [*(server or [sys.executable, "-m", "nlptools"]), *map(str, command), "-o", directory.name]
+        kind = Fork if server else subprocess.Popen
+        self.process = kind(words, cwd=directory.parent, env=environment(), stderr=subprocess.PIPE)
 
     def _step(self) -> int:
         with contextlib.suppress(ValueError, OSError):  # a line that is being written, no log yet

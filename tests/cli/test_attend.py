@@ -180,8 +180,8 @@ def test_examples_of_the_manual_page_for_it(bert, fork_shell, tmp_path):
     assert "too tired." in (tmp_path / "it.html").read_text()
 
 
-def test_a_real_process(bert, run, tmp_path):
-    done = run("attend", bert, "--layer", "1", "--mean", "--text", "the cat sat", "--text", "the mat")
+def test_a_process_of_its_own(bert, fork):
+    done = fork("attend", bert, "--layer", "1", "--mean", "--text", "the cat sat", "--text", "the mat")
     assert done.code == 0 and [json.loads(line)["text"] for line in done.lines] == ["the cat sat", "the mat"]
 
 

@@ -111,11 +111,11 @@ def test_sizes(call: Run, pictures: Path) -> None:
 
 
 @pytest.mark.slow
-def test_stopped_and_continued(call: Run, pictures: Path) -> None:
+def test_stopped_and_continued(call: Run, pictures: Path, fork_server: list[str]) -> None:
     args = ("train-seq2seq", "--source-images", "-t", "words", "--vocab", "vocab.tsv", *SMALL, "--steps", 40,
             "--log-every", 1, "--save-every", 5, "train.tsv")  # fmt: skip
     assert call(*args, "-o", "whole").code == 0
-    running = Running(pictures / "parts", *args)
+    running = Running(pictures / "parts", *args, server=fork_server)
     running.wait_for_step(7)
     assert running.stop(signal.SIGTERM)[0] == 75
     assert call(*args, "-o", "parts").code == 0

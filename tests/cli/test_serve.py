@@ -10,7 +10,6 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,14 +18,14 @@ from urllib.parse import urlsplit
 
 import pytest
 from conftest import Run, environment
+from running import Fork
 
 
 @contextmanager
-def serving(words: Path, *options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def serving(words: Path, fork_server: list[str], *options: str) -> Iterator[tuple[str, Fork]]:
     """The address of a server, and its process."""
-    command = [sys.executable, "-m", "nlptools", "serve", str(words), "--port", "0", "--threads", "1", "--name", "tiny"]
-    command += options
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment()) as process:
+    command = [*fork_server, "serve", str(words), "--port", "0", "--threads", "1", "--name", "tiny", *options]
+    with Fork(command, stderr=subprocess.PIPE, text=True, env=environment()) as process:
         assert process.stderr is not None
         line = process.stderr.readline()
         match = re.search(r"tiny: (http://127\.0\.0\.1:\d+/v1)", line)
@@ -38,8 +37,8 @@ def serving(words: Path, *options: str) -> Iterator[tuple[str, subprocess.Popen[
 
 
 @pytest.fixture
-def server(words: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    with serving(words) as started:
+def server(words: Path, fork_server: list[str]) -> Iterator[tuple[str, Fork]]:
+    with serving(words, fork_server) as started:
         yield started
 
 
@@ -66,8 +65,8 @@ def rest(connection: socket.socket) -> bytes:
     return b"".join(parts)
 
 
-def test_clients_that_hang_up_or_dawdle_lose_only_their_own_connection(words: Path) -> None:
-    with serving(words, "--timeout", "1") as (address, process):
+def test_clients_that_hang_up_or_dawdle_lose_only_their_own_connection(words: Path, fork_server: list[str]) -> None:
+    with serving(words, fork_server, "--timeout", "1") as (address, process):
         stream = post(address, {"prompt": "w1", "max_tokens": 500, "stream": True, "n": 8})
         for n in range(24):
             with connected(address) as connection:
@@ -78,13 +77,15 @@ def test_clients_that_hang_up_or_dawdle_lose_only_their_own_connection(words: Pa
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         # a byte at a time: the beginning of the head, and the beginning of the body
         whole = post(address, {"prompt": "w1"})
-        for given in (b"P", b"POST /v1/comp", whole[:-5]):
-            with connected(address) as connection:
-                connection.sendall(given)
-                answer = rest(connection)
+        with contextlib.ExitStack() as stack:
+            given = (b"P", b"POST /v1/comp", whole[:-5], b"")  # the last one says nothing
+            slow = [stack.enter_context(connected(address)) for _ in given]
+            for connection, part in zip(slow, given, strict=True):
+                connection.sendall(part)
+            *answers, nothing = map(rest, slow)
+        for answer in answers:
             assert answer.startswith(b"HTTP/1.1 408 ") and json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
-        with connected(address) as connection:  # which says nothing
-            assert rest(connection) == b""
+        assert nothing == b""
         with connected(address) as connection:
             connection.sendall(b"this is no HTTP\r\n\r\n")
             answer = rest(connection)
@@ -106,7 +107,7 @@ def test_clients_that_hang_up_or_dawdle_lose_only_their_own_connection(words: Pa
         assert process.returncode == -signal.SIGTERM
 
 
-def test_the_official_client_talks_to_it(server: tuple[str, subprocess.Popen[str]]) -> None:
+def test_the_official_client_talks_to_it(server: tuple[str, Fork]) -> None:
     openai = pytest.importorskip("openai")
     address, process = server
     client = openai.OpenAI(base_url=address, api_key="none", max_retries=0, timeout=60)

@@ -27,27 +27,27 @@ def descriptors(pid: int) -> int:
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
-def load(words: Path, clients: int, seconds: float, *options: str) -> tuple[Load, list[int]]:
+def load(words: Path, server: list[str], clients: int, seconds: float, *options: str) -> tuple[Load, list[int]]:
     """Clients at work for so long, and the memory of the server at its half and at the end. No request may be lost."""
-    with serving(words, "--most-body", "1M", *options) as (address, process):
+    with serving(words, server, "--most-body", "1M", *options) as (address, process):
         place = urlsplit(address)
         assert place.hostname and place.port
         clients_at_work, taken = Load(place.hostname, place.port, 1 << 20), []
 
         async def run() -> int:
             await clients_at_work.learn()
-            before = descriptors(process.pid)
+            before = descriptors(process.worker)
             for _ in range(2):
                 await clients_at_work.run(clients, seconds / 2)
                 await asyncio.sleep(0.2)
-                taken.append(memory(process.pid))
+                taken.append(memory(process.worker))
             return before
 
         before = asyncio.run(run())
         until = time.monotonic() + 30
-        while descriptors(process.pid) > before and time.monotonic() < until:
+        while descriptors(process.worker) > before and time.monotonic() < until:
             time.sleep(0.1)
-        assert descriptors(process.pid) <= before, "connections are left open"
+        assert descriptors(process.worker) <= before, "connections are left open"
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=30)
         assert (process.returncode, errors) == (-signal.SIGTERM, "")
@@ -55,8 +55,8 @@ def load(words: Path, clients: int, seconds: float, *options: str) -> tuple[Load
     return clients_at_work, taken
 
 
-def test_thirty_clients(words: Path) -> None:
-    clients, _ = load(words, 30, 2)
+def test_thirty_clients(words: Path, fork_server: list[str]) -> None:
+    clients, _ = load(words, fork_server, 30, 1)
     assert not clients.wrong
     for kind in ("good: answered", "stream: answered", "slow: answered", "broken: left", "silent: left"):
         assert clients.outcomes[kind], kind
@@ -64,8 +64,8 @@ def test_thirty_clients(words: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_thousand_clients(words: Path) -> None:
-    clients, (half, end) = load(words, 1000, SECONDS)
+def test_a_thousand_clients(words: Path, fork_server: list[str]) -> None:
+    clients, (half, end) = load(words, fork_server, 1000, SECONDS)
     assert not clients.wrong and clients.outcomes["good: answered"] >= 375
     assert end - half < 32 << 20
 

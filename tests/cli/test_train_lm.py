@@ -5,17 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import resource
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Run, environment
-from running import Running, rows
+from conftest import Run
+from running import Fork, Running, ended, processes, rows
 
 from nlptools.batches.windows import ContiguousStreams, ShuffledWindows
 from nlptools.cli import train_lm
@@ -106,8 +105,8 @@ def test_standard_input_is_the_same_as_a_file(call: Run, text: Path) -> None:
     assert weights(text / "a") != weights(text / "c")
 
 
-def start(directory: Path, *args: Any) -> Running:
-    return Running(directory, "train-lm", "-t", "vocab.tsv", *SMALL, *args)
+def start(directory: Path, *args: Any, server: list[str] | None = None) -> Running:
+    return Running(directory, "train-lm", "-t", "vocab.tsv", *SMALL, *args, server=server)
 
 
 LONG = ("--dropout", 0.1, "--valid", "valid.txt", "--valid-every", 20, "--save-every", 15, "--log-every", 1)
@@ -121,12 +120,12 @@ EVERY_WAY = ((signal.SIGTERM, 5), (signal.SIGKILL, 35), (signal.SIGINT, 50), (si
     pytest.param("lstm", EVERY_WAY[:2], marks=pytest.mark.slow),
 ])  # fmt: skip
 def test_interrupted_in_every_way_and_continued_the_weights_are_the_same(
-    call: Run, text: Path, arch: str, signals: tuple[tuple[signal.Signals, int], ...]
+    call: Run, text: Path, fork_server: list[str], arch: str, signals: tuple[tuple[signal.Signals, int], ...]
 ) -> None:
     args = ("--arch", arch, "--steps", 150, *LONG, "train.txt")
     assert train(call, *args, "-o", "whole").code == 0
     for number, step in signals:
-        running = start(text / "parts", *args)
+        running = start(text / "parts", *args, server=fork_server)
         running.wait_for_step(step)
         found, err = running.stop(number)
         assert found == (-9 if number == signal.SIGKILL else 75), err
@@ -142,11 +141,11 @@ def test_interrupted_in_every_way_and_continued_the_weights_are_the_same(
     assert again.code == 0 and weights(text / "parts") == weights(text / "whole")
 
 
-def test_the_mean_of_checkpoints_survives_interruptions(call: Run, text: Path) -> None:
+def test_the_mean_of_checkpoints_survives_interruptions(call: Run, text: Path, fork_server: list[str]) -> None:
     args = ("--steps", 120, "--average", 3, "--lr", "1e-2", *LONG, "train.txt")
     assert train(call, *args, "-o", "whole").code == 0
     for number, code, step in ((signal.SIGTERM, 75, 45), (signal.SIGKILL, -9, 85)):
-        running = start(text / "parts", *args)
+        running = start(text / "parts", *args, server=fork_server)
         running.wait_for_step(step)
         found, err = running.stop(number)
         assert found == code, err
@@ -173,12 +172,12 @@ def test_without_held_out_text_the_mean_is_that_of_what_was_saved(call: Run, tex
     assert not bool((last[0]["norm.weight"] == last[1]["norm.weight"]).all())
 
 
-def test_killed_while_saving_there_is_always_a_whole_checkpoint(call: Run, text: Path) -> None:
+def test_killed_while_saving_there_is_always_a_whole_checkpoint(call: Run, text: Path, fork_server: list[str]) -> None:
     """Kills at random moments of a run that saves after every step."""
     args = ("--steps", 60, "--save-every", 1, "--log-every", 1, "train.txt")
     assert train(call, *args, "-o", "whole").code == 0
     for step, delay in ((3, 0.0), (10, 0.013), (20, 0.027), (30, 0.041)):
-        running = start(text / "parts", *args)
+        running = start(text / "parts", *args, server=fork_server)
         running.wait_for_step(step)
         time.sleep(delay)
         running.stop(signal.SIGKILL)
@@ -189,6 +188,7 @@ def test_killed_while_saving_there_is_always_a_whole_checkpoint(call: Run, text:
 
 
 def test_a_second_signal_ends_at_once(text: Path) -> None:
+    """Of a new interpreter, with its own handlers of signals."""
     running = start(text / "lm", "--steps", 100000, "--log-every", 1, "train.txt")
     running.wait_for_step(2)
     for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT):
@@ -197,22 +197,18 @@ def test_a_second_signal_ends_at_once(text: Path) -> None:
 
 
 def test_a_time_limit_stops_with_everything_saved(call: Run, text: Path) -> None:
-    done = train(call, "--steps", 100000, "--max-time", "2s", "-o", "lm", "train.txt")
+    done = train(call, "--steps", 100000, "--max-time", "0.5s", "-o", "lm", "train.txt")
     assert done.code == 75 and "time limit" in done.err
 
 
 MEASURED = ("--steps", 6, "--valid", "valid.txt", "--valid-every", 2, "--average", 2)
 
 
-def test_two_processes_train_what_one_does(text: Path, call: Run) -> None:
+def test_two_processes_train_what_one_does(text: Path, call: Run, fork_server: list[str]) -> None:
     one = train(call, *MEASURED, "--batch-size", 8, "-o", "one", "train.txt")
     assert one.code == 0
-    args = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "nlptools", "train-lm",
-            "-t", "vocab.tsv", *map(str, SMALL), *map(str, MEASURED), "--batch-size", "4", "-o", "two",
-            "train.txt"]  # fmt: skip
-    env = environment(OMP_NUM_THREADS="1")
-    done = subprocess.run([sys.executable, *args], cwd=text, env=env, capture_output=True, timeout=240)
-    assert done.returncode == 0, done.stderr.decode()
+    args = ("train-lm", "-t", "vocab.tsv", *SMALL, *MEASURED, "--batch-size", 4, "-o", "two", "train.txt")
+    ended(processes(2, text, *args, command=fork_server))
     for kind in ("train", "valid"):
         losses = [[r["loss"] for r in rows(text / d) if r["kind"] == kind] for d in ("one", "two")]
         assert losses[0] and losses[0] == pytest.approx(losses[1], rel=1e-4)
@@ -226,12 +222,13 @@ def test_two_processes_train_what_one_does(text: Path, call: Run) -> None:
         assert float((a[name] - b[name]).abs().max()) < 1e-3, name
 
 
-def test_one_run_at_a_time_per_directory(text: Path, call: Run) -> None:
-    running = start(text / "lm", "--steps", 100000, "--log-every", 1, "train.txt")
+def test_one_run_at_a_time_per_directory(text: Path, call: Run, fork_server: list[str]) -> None:
+    running = start(text / "lm", "--steps", 100000, "--log-every", 1, "train.txt", server=fork_server)
+    assert isinstance(running.process, Fork)
     try:
         running.wait_for_step(1)
         done = train(call, "--steps", 5, "-o", "lm", "train.txt")
-        assert done.code == 73 and "locked by another run (host" in done.err and str(running.process.pid) in done.err
+        assert done.code == 73 and "locked by another run (host" in done.err and str(running.process.worker) in done.err
     finally:
         running.stop(signal.SIGKILL)
 
@@ -366,16 +363,14 @@ def test_presets_config_files_and_environment(call: Run, text: Path) -> None:
 
 def test_a_disk_that_fills_up_loses_nothing(text: Path, call: Run) -> None:
     """Files may not grow beyond some size: the first checkpoint fits, nothing larger ever would."""
-    script = 'ulimit -f 24; exec "$0" "$@"'
-    args = [sys.executable, "-m", "nlptools", "train-lm", "-t", "vocab.tsv", *map(str, SMALL), "--steps", "2",
-            "-o", "lm", "train.txt"]  # fmt: skip
-    import resource
-
-    resource.getrlimit(resource.RLIMIT_FSIZE)
-    done = subprocess.run(["bash", "-c", "trap '' XFSZ; " + script, *args], cwd=text, env=environment(),
-                          capture_output=True, timeout=120)  # fmt: skip
-    assert done.returncode == 74, done.stderr.decode()
-    assert b"Traceback" not in done.stderr and b"not saved" in done.stderr
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (24 * 1024, hard))
+    try:
+        done = train(call, "--steps", 2, "-o", "lm", "train.txt")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    assert done.code == 74, done.err
+    assert "Traceback" not in done.err and "not saved" in done.err
     assert not list((text / "lm/checkpoints").glob("step-*"))
     assert train(call, "--steps", 2, "-o", "lm", "train.txt").code == 0
 

@@ -190,11 +190,13 @@ INTERRUPTED = ("--steps", 150, "--dropout", 0.1, "--average", 2, "--valid", "val
                "--save-every", 15, "--log-every", 1, "train.tsv")  # fmt: skip
 
 
-def interrupt(call: Run, text: Path, args: tuple[Any, ...], signals: tuple[tuple[signal.Signals, int], ...]) -> None:
+def interrupt(
+    call: Run, text: Path, server: list[str], args: tuple[Any, ...], signals: tuple[tuple[signal.Signals, int], ...]
+) -> None:
     """A run that is stopped at these steps and continued ends as one that never was."""
     assert call("train-seq2seq", *SMALL, *args, "-o", "whole").code == 0
     for number, step in signals:
-        running = Running(text / "parts", "train-seq2seq", *SMALL, *args)
+        running = Running(text / "parts", "train-seq2seq", *SMALL, *args, server=server)
         running.wait_for_step(step)
         code, err = running.stop(number)
         assert code == (-9 if number == signal.SIGKILL else 75), err
@@ -209,9 +211,9 @@ def interrupt(call: Run, text: Path, args: tuple[Any, ...], signals: tuple[tuple
     assert len(record(text / "parts")["parts"]) == len(signals) + 1
 
 
-def test_interrupted_and_continued_the_weights_are_the_same(call: Run, text: Path) -> None:
+def test_interrupted_and_continued_the_weights_are_the_same(call: Run, text: Path, fork_server: list[str]) -> None:
     args = ("-t", "words", "--vocab", "vocab.tsv", *INTERRUPTED)
-    interrupt(call, text, args, ((signal.SIGTERM, 5), (signal.SIGKILL, 50)))
+    interrupt(call, text, fork_server, args, ((signal.SIGTERM, 5), (signal.SIGKILL, 50)))
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
@@ -244,10 +246,12 @@ def pieces(text: Path, english: list[str]) -> Path:
     return text
 
 
-def test_segmentations_drawn_anew_are_drawn_again_when_continued(call: Run, pieces: Path) -> None:
+def test_segmentations_drawn_anew_are_drawn_again_when_continued(
+    call: Run, pieces: Path, fork_server: list[str]
+) -> None:
     args = ("-t", "sp.model", "--sample", 0.2, "--steps", 60, "--save-every", 15, "--log-every", 1, "--valid",
             "valid.tsv", "--valid-every", 60, "english.tsv")  # fmt: skip
-    interrupt(call, pieces, args, ((signal.SIGTERM, 20),))
+    interrupt(call, pieces, fork_server, args, ((signal.SIGTERM, 20),))
     assert call("train-seq2seq", *SMALL, *[a for a in args if a not in ("--sample", 0.2)], "-o", "plain").code == 0
     assert weights(pieces / "plain") != weights(pieces / "whole")
     names = {path.name for path in (pieces / "whole").iterdir()}
@@ -255,7 +259,7 @@ def test_segmentations_drawn_anew_are_drawn_again_when_continued(call: Run, piec
 
 
 def test_a_time_limit_stops_with_everything_saved(call: Run, text: Path) -> None:
-    done = train(call, "--steps", 100000, "--max-time", "1s", "-o", "m", "train.tsv")
+    done = train(call, "--steps", 100000, "--max-time", "0.5s", "-o", "m", "train.tsv")
     assert done.code == 75 and "time limit" in done.err
     assert call("generate", "m", stdin="a b\n").code == 0
 

@@ -9,7 +9,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 from conftest import Run, environment
 from faults import Fault, Killed
+from running import Fork
 
 from nlptools.vectors.files.formats import load
 from tests.real_data import published
@@ -237,11 +237,11 @@ def test_a_run_that_fails_at_any_moment_goes_on_by_the_same_command(
         assert (tmp_path / f"{at}.txt").read_bytes() == (tmp_path / "whole.txt").read_bytes(), fault.where
 
 
-def test_a_signal_while_it_reads_lets_the_same_command_begin_again(call: Run, tmp_path: Path) -> None:
+def test_a_signal_while_it_reads_lets_the_same_command_begin_again(
+    call: Run, tmp_path: Path, fork_server: list[str]
+) -> None:
     args = ("train-w2v", "--run", "kept", "--dim", "2", "--epochs", "1", "-o", "v.txt")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "nlptools", *args], cwd=tmp_path, env=environment(), stdin=subprocess.PIPE
-    )
+    process = Fork([*fork_server, *args], cwd=tmp_path, env=environment(), stdin=subprocess.PIPE)
     while not (tmp_path / "kept/data").is_dir():
         time.sleep(0.05)
         assert process.poll() is None
@@ -252,12 +252,11 @@ def test_a_signal_while_it_reads_lets_the_same_command_begin_again(call: Run, tm
     assert done.code == 0 and (tmp_path / "v.txt").is_file(), done.err
 
 
-def test_a_signal_stops_several_processes(tmp_path: Path) -> None:
+def test_a_signal_stops_several_processes(tmp_path: Path, fork_server: list[str]) -> None:
     (tmp_path / "text").write_text(sentences(count=30_000))
     args = ["train-w2v", "text", "--workers", "2", "--epochs", "500", "-o", "made"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "nlptools", *args], cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True
-    )
+    words = [*fork_server, *args]
+    process = Fork(words, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True)
     while not (tmp_path / "made/training.json").exists():
         time.sleep(0.05)
         assert process.poll() is None
@@ -416,17 +415,17 @@ def test_factions_of_the_karate_club_are_neighbors(call: Run, tmp_path: Path) ->
     assert len(same) == 5 * 34 and sum(same) > 0.8 * len(same)
 
 
-def test_a_signal_stops_a_run_to_standard_output_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_signal_stops_a_run_to_standard_output_and_leaves_nothing(tmp_path: Path, fork_server: list[str]) -> None:
     (tmp_path / "text").write_text(sentences(count=30_000))
     (tmp_path / "scratch").mkdir()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "nlptools", "train-w2v", "text", "--epochs", "500"], cwd=tmp_path,
+    process = Fork(
+        [*fork_server, "train-w2v", "text", "--epochs", "500"], cwd=tmp_path,
         env=environment(TMPDIR=str(tmp_path / "scratch")), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     while not list((tmp_path / "scratch").glob("*/data/train.bin")):
         time.sleep(0.05)
         assert process.poll() is None
-    time.sleep(2)
+    time.sleep(1)
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGTERM and not out

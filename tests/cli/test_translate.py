@@ -293,7 +293,7 @@ def test_the_outputs_of_all_parts_are_the_whole(call: Run, turns: Path, tmp_path
     assert (tmp_path / "part").read_bytes() == third
 
 
-def test_a_closed_pipe_ends_it_silently(shell: Run, turns: Path) -> None:
+def test_a_closed_pipe_ends_it_silently(fork_shell: Run, turns: Path) -> None:
     line = f'yes "a b c" | nlptools generate {turns} --threads 1 --window 4 --temperature 0'
     done = shell(f'{line} | head -n 1; echo "${{PIPESTATUS[*]}}"')
     assert done.lines == ["c b a", "141 141 0"] and done.err == ""

@@ -55,7 +55,7 @@ def test_a_run_of_two_processes_of_which_one_is_killed_goes_on(tmp_path: Path, f
     args = ("train-lm", "-t", "vocab.tsv", "--layers", "1", "--hidden", "8", "--heads", "1",
             "--context", "4", "--batch-size", "2", "--threads", "1", "--device", "cpu", "--log-every", "1",
             "--save-every", "5", "-o", "lm", "train.txt")  # fmt: skip
-    main, other = processes(2, tmp_path, "-m", "nlptools", *args, "--steps", "1000000")
+    main, other = processes(2, tmp_path, *args, "--steps", "1000000", command=fork_server)
     while not (tmp_path / "lm/checkpoints/step-000005").is_dir():
         assert main.poll() is None
         time.sleep(0.02)

@@ -167,16 +167,16 @@ def test_adapters_belong_to_their_modules(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["phi3", "gpt_neox", "gemma2"])
-def test_commands_take_such_folders(name: str, run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_commands_take_such_folders(name: str, fork, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     FAMILIES[name].folder(tmp_path / "base", **FAMILIES[name].variants[-1])
     chats = [{"messages": [{"role": "user", "content": "the cat"}, {"role": "assistant", "content": "sat"}]}] * 4
     (tmp_path / "chats.jsonl").write_text("".join(json.dumps(each) + "\n" for each in chats))
-    done = run("finetune", "--model", "base", "--task", "instruct", "--lora", 2, "--chat", "chatml", "--epochs", 1, "-q", "-o",
+    done = fork("finetune", "--model", "base", "--task", "instruct", "--lora", 2, "--chat", "chatml", "--epochs", 1, "-q", "-o",
                "tuned", "chats.jsonl")  # fmt: skip
     assert done.code == 0, done.err
-    described = run("describe", "tuned", "-q")
+    described = fork("describe", "tuned", "-q")
     assert described.code == 0 and name in described.text, described.err
-    done = run("convert", "tuned", "whole", "-q")
+    done = fork("convert", "tuned", "whole", "-q")
     assert done.code == 0, done.err
     assert json.loads((tmp_path / "whole/config.json").read_text())["model_type"] == name
 

@@ -115,14 +115,14 @@ def test_greedy_generation_equals_theirs(theirs: Path) -> None:
         assert found.tokens == fast.convert_ids_to_tokens(want)
 
 
-def test_our_directory_opens_there(run, tmp_path: Path, english: list[str]) -> None:  # type: ignore[no-untyped-def]
+def test_our_directory_opens_there(fork, tmp_path: Path, english: list[str]) -> None:  # type: ignore[no-untyped-def]
     from transformers import AutoConfig, GPT2LMHeadModel
 
     from nlptools import bundle
 
     (tmp_path / "text").write_text("\n".join(english[:300]) + "\n")
-    assert run("build-vocab", "--kind", "byte-bpe", "--size", 400, "-o", "tok", "text").code == 0
-    done = run("train-lm", "-t", "tok", "--layers", 2, "--hidden", 32, "--heads", 2, "--context", 16, "--steps", 3,
+    assert fork("build-vocab", "--kind", "byte-bpe", "--size", 400, "-o", "tok", "text").code == 0
+    done = fork("train-lm", "-t", "tok", "--layers", 2, "--hidden", 32, "--heads", 2, "--context", 16, "--steps", 3,
                "-o", "lm", "text")  # fmt: skip
     assert done.code == 0, done.err
     loaded = bundle.load(tmp_path / "lm")

@@ -167,11 +167,11 @@ def test_what_no_family_can_express_keeps_our_names() -> None:
 
 
 @pytest.mark.parametrize("options", [("--key-value-heads", 2), ("--qk-norm", "--untied", "--rope-theta", 500)])
-def test_what_train_lm_writes_opens_there(run, options: tuple[Any, ...], tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_what_train_lm_writes_opens_there(fork, options: tuple[Any, ...], tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     from transformers import AutoModelForCausalLM
 
     (tmp_path / "text").write_text("the cat sat on the mat\na dog sat on the log\n" * 20)
-    done = run("train-lm", "-t", "bytes", "--arch", "modern", "--layers", 2, "--hidden", 32, "--heads", 4, "--context", 16,
+    done = fork("train-lm", "-t", "bytes", "--arch", "modern", "--layers", 2, "--hidden", 32, "--heads", 4, "--context", 16,
                "--intermediate", 48, "--steps", 3, "--batch-size", 4, *options, "-q", "-o", "lm", "text")  # fmt: skip
     assert done.code == 0, done.err
     loaded, theirs = bundle.load(tmp_path / "lm"), AutoModelForCausalLM.from_pretrained(tmp_path / "lm").eval()

@@ -136,17 +136,17 @@ def test_a_chat_template_survives(tmp_path: Path) -> None:
         assert (file in manifest) == (file is not None) if file else "chat_template.jinja" not in manifest
 
 
-def test_commands_take_such_folders(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_commands_take_such_folders(fork, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     written(tmp_path / "llama", "llama", bos=True, shard="60KB", dtype=torch.bfloat16)
     (tmp_path / "text").write_text("\n".join(TEXTS) + "\n")
-    total = run("score", "llama", "--per", "total", "text", "-q")
+    total = fork("score", "llama", "--per", "total", "text", "-q")
     assert total.code == 0, total.err
     assert json.loads(total.text)["protocol"]["before_first_token"] == "<s>"
-    out = run("generate", "llama", "--max-new-tokens", 4, "--temperature", 0, "text", "-q")
+    out = fork("generate", "llama", "--max-new-tokens", 4, "--temperature", 0, "text", "-q")
     assert out.code == 0 and len(out.lines) == 2, out.err
-    assert run("embed", "llama", "--pooling", "last", "-o", "v.npy", "text", "-q").code == 0
+    assert fork("embed", "llama", "--pooling", "last", "-o", "v.npy", "text", "-q").code == 0
     assert np.load(tmp_path / "v.npy").shape == (2, 48)
     (tmp_path / "labels").write_text("yes\tthe cat\nno\ta dog\n")
-    done = run("finetune", "--model", "llama", "--task", "classify", "--epochs", 1, "--force", "-o", "x", "labels")
+    done = fork("finetune", "--model", "llama", "--task", "classify", "--epochs", 1, "--force", "-o", "x", "labels")
     assert done.code == 0, done.err
     assert json.loads((tmp_path / "x/config.json").read_text())["architectures"] == ["LlamaForSequenceClassification"]

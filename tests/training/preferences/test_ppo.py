@@ -6,7 +6,6 @@ import contextlib
 import json
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -32,7 +31,7 @@ from nlptools.training.preferences.actor_critic import ActorCritic
 from nlptools.training.preferences.clipped_surrogate import ClippedSurrogate
 from nlptools.training.preferences.ppo import train_ppo
 from nlptools.training.preferences.rewards import RewardCommand, Sample
-from tests.running import rows
+from tests.running import Fork, rows
 from tests.tasks.reward.test_task import preferences
 from tests.tasks.tiny_tasks import FP32, GPT_WORDS, gpt, stopped_at
 from tests.tasks.tiny_tasks import train as finetune
@@ -271,19 +270,14 @@ def test_a_reward_command_that_never_ends_its_output_is_stopped(endless: str) ->
 class Hanging:
     """A `train-ppo` process whose reward command has begun and never ends, although it ignores SIGTERM."""
 
-    def __init__(self, place: Path, *more: str) -> None:
+    def __init__(self, place: Path, server: list[str], *more: str) -> None:
         if not (place / "base").is_dir():
             gpt(place / "base")
             (place / "prompts.txt").write_text("w4 w5\nw6 w7\n")
         script = "trap '' TERM; sleep 600 & echo $$ $! > started.part; mv started.part started; wait; wait; sleep 600"
         common = ("--policy", "base", "--reward", script, "--max-new-tokens", "4", "--steps", "2", "-o", "out", *more)
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "nlptools", "train-ppo", *common, "prompts.txt"],
-            cwd=place,
-            env=environment(),
-            stderr=subprocess.PIPE,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        )
+        words = [*server, "train-ppo", *common, "prompts.txt"]
+        self.process = Fork(words, cwd=place, env=environment(), stderr=subprocess.PIPE)
         while not (place / "started").exists():
             assert self.process.poll() is None, self.process.communicate()
             time.sleep(0.02)
@@ -310,9 +304,9 @@ def _runs(process: int) -> bool:
         return False
 
 
-def test_a_reward_command_that_hangs_ends_with_the_run(tmp_path: Path) -> None:
+def test_a_reward_command_that_hangs_ends_with_the_run(tmp_path: Path, fork_server: list[str]) -> None:
     """By a signal, or a time limit; in each case the same command goes on."""
-    code, said = Hanging(tmp_path).ends(signal.SIGTERM)
+    code, said = Hanging(tmp_path, fork_server).ends(signal.SIGTERM)
     assert code == 75 and "stopped by SIGTERM after step 0, everything is saved in out" in said, said
     with pytest.raises(Stopped, match="stopped by time limit after step 0"):
         train(tmp_path, reward="sleep 600", max_time="0.5s", output=str(tmp_path / "limited"))
