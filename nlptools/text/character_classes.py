@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import unicodedata
 from functools import cache
+from itertools import groupby
 
 # Ideographs, Hangul syllables, surrogates and private use: large blocks without punctuation, symbols, numbers or marks, but for
 # variation selectors.
@@ -28,24 +29,25 @@ def character_class(category: str) -> str:
 
     `f"[{character_class('P')}]"` matches one of them, `f"[^{character_class('P')}]"` anything else.
     """
-    if category not in ("P", "S", "N", "M"):
+    found = _ranges().get(category)
+    if found is None:
         raise ValueError(f"no table of category {category!r}, expected P, S, N or M")
-    ranges: list[list[int]] = []
-    for code in _code_points():
-        if unicodedata.category(chr(code))[0] != category:
-            continue
-        if ranges and ranges[-1][1] == code - 1:
-            ranges[-1][1] = code
-        else:
-            ranges.append([code, code])
-    return "".join(f"\\U{first:08x}" + (f"-\\U{last:08x}" if last > first else "") for first, last in ranges)
+    return "".join(f"\\U{first:08x}" + (f"-\\U{last:08x}" if last > first else "") for first, last in found)
 
 
-def _code_points() -> list[int]:
-    """Every code point outside the blocks without any of the categories."""
-    codes: list[int] = []
+@cache
+def _ranges() -> dict[str, list[list[int]]]:
+    """The first and last code points of the longest ranges of each category, outside the blocks without any of them."""
+    ranges: dict[str, list[list[int]]] = {category: [] for category in "PSNM"}
     start = 0
     for first, last in _WITHOUT:
-        codes.extend(range(start, first))
+        for category, same in groupby(map(unicodedata.category, map(chr, range(start, first)))):
+            end = start + len(list(same)) - 1
+            found = ranges.get(category[0])
+            if found and found[-1][1] == start - 1:
+                found[-1][1] = end
+            elif found is not None:
+                found.append([start, end])
+            start = end + 1
         start = last + 1
-    return codes
+    return ranges
