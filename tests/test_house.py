@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import functools
 import glob
+import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from configparser import ConfigParser
 from pathlib import Path
 
@@ -21,7 +23,6 @@ from nlptools.cli import COMMANDS
 PACKAGE = ROOT / "nlptools"
 FILES = sorted(PACKAGE.rglob("*.py"))
 SOURCES = {path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8") for path in FILES}
-TREES = {name: ast.parse(text) for name, text in SOURCES.items()}
 MODULE_FILES = {  # dotted name -> file
     ".".join(("nlptools", *name.removesuffix(".py").removesuffix("__init__").rstrip("/").split("/"))).rstrip("."): name
     for name in SOURCES
@@ -60,6 +61,7 @@ NAMES = {
     "eval": (),
     "exec": (),
 }
+ATTRIBUTES = {name.rpartition(".")[2] for name in NAMES}
 MODULES = {
     "click": ("cli/",),
     "sentencepiece": ("text/packages.py",),
@@ -85,13 +87,26 @@ LONGER: dict[str, int] = {}  # files that hold one idea and need the room
 HEAVY = ("torch", "numpy", "rich", "sentencepiece", "tokenizers", "matplotlib", "safetensors")
 
 
+@functools.cache
+def tree(name: str) -> ast.Module:
+    """Of a file; parsed when a test first asks for one, not when tests are collected."""
+    return ast.parse(SOURCES[name])
+
+
 def allowed(name: str, places: tuple[str, ...]) -> bool:
     return any(name.startswith(place) if place.endswith("/") else name == place for place in places)
 
 
-def imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """(module, line) of every import, also inside functions and under TYPE_CHECKING."""
-    for node in ast.walk(tree):
+@functools.cache
+def nodes(name: str) -> list[ast.AST]:
+    """The parts of a file that tests look at, wherever they stand."""
+    kinds = (ast.Import, ast.ImportFrom, ast.Attribute, ast.Call, ast.FunctionDef, ast.AsyncFunctionDef)
+    return [node for node in ast.walk(tree(name)) if isinstance(node, kinds)]
+
+
+def imports(found: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
+    """(module, line) of every import among these."""
+    for node in found:
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -104,7 +119,7 @@ def imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
 
 def edges(name: str) -> Iterator[tuple[str, int]]:
     """(file, line) of every import of the package's own modules. The root `__init__` re-exports, so it is left out."""
-    for module, line in imports(TREES[name]) if name != "__init__.py" else ():
+    for module, line in imports(nodes(name)) if name != "__init__.py" else ():
         there = MODULE_FILES.get(module)
         if there is not None and there != name and not there.endswith("__init__.py"):
             yield there, line
@@ -145,7 +160,7 @@ def test_torch_begins_where_it_should():
         f"{name}:{line}"
         for name in SOURCES
         if room(name) not in TORCH_ROOMS
-        for module, line in imports(TREES[name])
+        for module, line in imports(nodes(name))
         if module.split(".")[0] == "torch"
     ]
     assert not wrong, "these rooms have no torch"
@@ -161,8 +176,7 @@ def test_top_of_a_command_file_is_light():
     for name in SOURCES:
         if not name.startswith("cli/"):
             continue
-        tops = [node for node in TREES[name].body if isinstance(node, (ast.Import, ast.ImportFrom))]
-        for module, line in imports(ast.Module(body=tops, type_ignores=[])):
+        for module, line in imports(tree(name).body):
             light = module.split(".")[0] in sys.stdlib_module_names or module in LIGHT
             light |= module.startswith(("click", "nlptools.configs", "nlptools.cli"))
             wrong += [] if light else [f"{name}:{line} imports {module}"]
@@ -172,15 +186,15 @@ def test_top_of_a_command_file_is_light():
 def test_names_stand_where_they_may():
     wrong = []
     for name in SOURCES:
-        for node in ast.walk(TREES[name]):
+        for node in nodes(name):
             said = None
-            if isinstance(node, ast.Attribute):
+            if isinstance(node, ast.Attribute) and node.attr in ATTRIBUTES:
                 said = ast.unparse(node)
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 said = node.func.id
             if said in NAMES and not allowed(name, NAMES[said]):
                 wrong.append(f"{name}:{node.lineno}: {said}")
-        for module, line in imports(TREES[name]):
+        for module, line in imports(nodes(name)):
             first = module.split(".")[0]
             fine = first not in MODULES or allowed(name, MODULES[first])
             fine &= not module.startswith("torch.distributed") or allowed(name, NAMES["torch.distributed"])
@@ -197,7 +211,7 @@ def test_sizes():
         lines = SOURCES[name].count("\n")
         if lines > LONGER.get(name, MOST_LINES):
             wrong.append(f"{name} has {lines} lines: which idea is hiding in it?")
-        for node in ast.walk(TREES[name]):
+        for node in nodes(name):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 length = (node.end_lineno or 0) - node.lineno + 1
                 if length > MOST_LINES_OF_FUNCTION:
@@ -207,21 +221,21 @@ def test_sizes():
 
 def test_no_public_class_name_twice():
     places: dict[str, list[str]] = {}
-    for name, tree in TREES.items():
-        for node in tree.body:
+    for name in SOURCES:
+        for node in tree(name).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, []).append(name)
     assert not {name: where for name, where in places.items() if len(where) > 1}
 
 
 def test_every_module_says_what_it_is():
-    assert not [name for name in SOURCES if not ast.get_docstring(TREES[name])]
+    assert not [name for name in SOURCES if not ast.get_docstring(tree(name))]
 
 
 def test_packages_hold_only_a_docstring():
-    for name, tree in TREES.items():
+    for name in SOURCES:
         if name.endswith("/__init__.py") and name not in ("configs/__init__.py", "cli/__init__.py"):
-            assert len(tree.body) == 1, f"{name}: nothing but a docstring"
+            assert len(tree(name).body) == 1, f"{name}: nothing but a docstring"
 
 
 def tracked() -> list[Path]:
@@ -242,25 +256,47 @@ def test_no_file_speaks_of_where_it_was_written():
 # -- commands ---------------------------------------------------------------------------------------------------------
 
 
-def loaded(args: list[str], stdin: bytes = b"", cwd: Path = ROOT, depth: int = 1) -> set[str]:
-    """The modules, up to a depth, that a fresh process has imported at the end of a command, which succeeds."""
-    code = (
-        "import sys, os; sys.argv[0] = 'nlptools'\n"
-        "from nlptools.cli import main\n"
-        "try: main()\n"
-        "except SystemExit as end: assert not end.code, end.code\n"
-        "os.write(2, ('MODULES ' + ' '.join(sys.modules)).encode())"
-    )
+LOADED = """
+import json, os, sys
+for name in sys.argv[1:]: __import__(name)
+from nlptools.cli import main
+for line in sys.stdin:
+    args = json.loads(line)
+    sys.argv = ["nlptools", *args]
+    sys.stdout.flush()
+    if not (child := os.fork()):
+        os.dup2(os.open("input", os.O_RDONLY), 0)
+        sys.stdin = open(0, closefd=False)
+        answer = os.dup(1)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        try: __import__(args[1]) if args[0] == "import" else main()
+        except SystemExit as end: assert not end.code, end.code
+        os.write(answer, (" ".join(sys.modules) + "\\n").encode())
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0, line
+"""
+
+
+def loaded(commands: list[list[str]], cwd: Path, stdin: bytes = b"", first: tuple[str, ...] = ()) -> list[set[str]]:
+    """The modules that each command has imported when it has succeeded, in a process that has imported `first`.
+
+    `import MODULE` is a command as well.
+    """
+    (cwd / "input").write_bytes(stdin)
+    lines = "".join(json.dumps(args) + "\n" for args in commands)
     done = subprocess.run(
-        [sys.executable, "-c", code, *args], input=stdin, capture_output=True, cwd=cwd, env=environment()
+        [sys.executable, "-c", LOADED, *first], input=lines, capture_output=True, cwd=cwd, env=environment(), text=True
     )
-    assert done.returncode == 0, done.stderr.decode()
-    return {".".join(name.split(".")[:depth]) for name in done.stderr.decode().rpartition("MODULES ")[2].split()}
+    assert done.returncode == 0, done.stderr
+    found = [set(line.split()) for line in done.stdout.split("\n")[:-1]]
+    assert len(found) == len(commands)
+    return found
 
 
-def test_help_loads_nothing_heavy():
-    for args in (["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)):
-        assert not loaded(args) & set(HEAVY), args
+def test_help_loads_nothing_heavy(tmp_path):
+    commands = [["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)]
+    for args, modules in zip(commands, loaded(commands, tmp_path), strict=True):
+        assert not modules & set(HEAVY), args
 
 
 # commands that run without these, besides torch and rich
@@ -292,8 +328,10 @@ def test_half_of_the_house_runs_without_torch(tmp_path):
     (tmp_path / "edges").write_text("one two\n")
     (tmp_path / "d").write_text("one two\n")
     (tmp_path / "log.jsonl").write_text('{"kind": "train", "step": 1, "loss": 2}\n')
-    for line, without in WITHOUT.items():
-        found = loaded(line.split(), b"one two three four\n", tmp_path) & {"torch", "rich", *without.split()}
+    commands = [line.split() for line in WITHOUT]
+    every = loaded(commands, tmp_path, b"one two three four\n")
+    for (line, without), modules in zip(WITHOUT.items(), every, strict=True):
+        found = modules & {"torch", "rich", *without.split()}
         assert not found, f"{line}: {found}"
 
 
@@ -301,19 +339,19 @@ def test_commands_with_torch_load_only_their_own_part(tmp_path):
     """A model of one kind does not load the modules of the others, which would cost tenths of a second."""
     words_bundle(tmp_path / "lm")
     encoder_bundle(tmp_path / "bert")
-    for args, without in (
+    cases = (
         (["score", "lm"], ("inference.translation", "inference.embedding", "tasks")),
         (["generate", "lm"], ("inference.translation", "inference.embedding", "metrics", "tasks", "models.encoders")),
         (
             ["embed", "bert", "--to", "tsv"],
             ("inference.translation", "inference.prediction", "metrics", "tasks", "formats"),
         ),
-    ):
-        modules = loaded(args, b"w1 w2\n", tmp_path, depth=4)
+        (["import", "nlptools.inference.prediction"], ("inference.translation",)),
+    )
+    every = loaded([args for args, _ in cases], tmp_path, b"w1 w2\n", first=("torch",))
+    for (args, without), modules in zip(cases, every, strict=True):
         wrong = [m for m in modules for name in without if f"{m}.".startswith(f"nlptools.{name}.")]
         assert not wrong, f"{args[0]}: {wrong}"
-    code = "import sys, nlptools.inference.prediction; sys.exit('nlptools.inference.translation' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], env=environment()).returncode == 0
 
 
 def test_a_command_and_its_line_in_the_list_agree():
