@@ -1,6 +1,6 @@
 """Commands in processes of their own that do not import PyTorch again: forks of a server that has imported it.
 
-The server also imports the modules of the package that open models and those that train, which most commands load.
+The server also imports the modules of the package that most commands load: those that open models, and those that train.
 Streams, working directory, environment, and exit status or signal are those of `python -m nlptools`, which they replace
 in tests of what commands do. Tests of start-up, imports, locales, closed streams and signals start interpreters.
 
@@ -16,6 +16,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 HEAD = 8  # bytes of the length of a request
+LOADED = (
+    *("numpy.random", "tokenizers", "torch.utils._device"),
+    *(f"nlptools.cli.{name}" for name in ("finetune", "generate", "options", "predict", "score", "task_variants")),
+    *("nlptools.inference.language_model", "nlptools.inference.score_rows", "nlptools.metrics.glue"),
+    *("nlptools.models.encoders.t5", "nlptools.models.translation.transformer_config"),
+    *("nlptools.serving.completion_answers", "nlptools.serving.completions", "nlptools.text.tokenizer_pairs"),
+    *("nlptools.tasks.classify.task", "nlptools.training.finetuning.finetune", "nlptools.training.language_model"),
+    *("nlptools.training.preferences.ppo", "nlptools.training.word_vectors.train"),
+)
 
 
 @contextmanager
@@ -37,18 +46,23 @@ def server(address: str, env: dict[str, str]) -> Iterator[list[str]]:
 
 
 def serve(address: str) -> None:
+    import gc
+    import importlib
+    import pkgutil
     import signal
     import socket
 
     import torch  # noqa: F401
 
-    import nlptools.cli
-    import nlptools.cli.options
-    import nlptools.inference.loading
-    import nlptools.training.finetuning.finetune
-    import nlptools.training.language_model
-    import nlptools.training.preferences.ppo
-    import nlptools.training.word_vectors.train  # noqa: F401
+    from nlptools.models import huggingface
+    from nlptools.text import words
+
+    for name in LOADED:
+        importlib.import_module(name)
+    for module in pkgutil.iter_modules(huggingface.__path__, f"{huggingface.__name__}."):
+        importlib.import_module(module.name)
+    words.split_words("a")  # compiles expressions
+    gc.freeze()  # a search for cycles in a fork would copy the pages of all objects
 
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(address)
