@@ -164,15 +164,16 @@ def test_cosines_of_pairs(call: Run, model: Path, tmp_path: Path, vectors: np.nd
         (["align-vectors", "v.txt", "v.txt", "-d", "pairs", "--to", "fasttext"], 2),
     ],
 )
-def test_binary_data_is_not_written_to_a_terminal(tmp_path: Path, args: list[str], code: int) -> None:
+def test_binary_data_is_not_written_to_a_terminal(
+    tmp_path: Path, fork_server: list[str], args: list[str], code: int
+) -> None:
     (tmp_path / "v.txt").write_text("2 2\nsun 1 2\nsea 2 1\n")
     (tmp_path / "words").write_text("sun sea\n")
     (tmp_path / "pairs").write_text("sun sun\nsea sea\n")
     reader, terminal = os.openpty()
     done = subprocess.run(
-        [sys.executable, "-m", "nlptools", *args], stdout=terminal, stderr=subprocess.PIPE, cwd=tmp_path,
-        env=environment(), text=True,
-    )  # fmt: skip
+        [*fork_server, *args], stdout=terminal, stderr=subprocess.PIPE, cwd=tmp_path, env=environment(), text=True
+    )
     os.close(terminal)
     os.close(reader)
     assert done.returncode == code, done.stderr

@@ -289,21 +289,21 @@ def test_refusals_of_a_text_to_search(call: Run, table: Path) -> None:
     assert done.code == 66 and "missing: no such file" in done.err
 
 
-def test_pipes_of_embed(shell: Run, tmp_path: Path) -> None:
+def test_pipes_of_embed(fork_shell: Run, tmp_path: Path) -> None:
     (tmp_path / "v.txt").write_text("4 2\ncat 1 0.1\ndog 0.9 0.3\nstock 0 1\nmarket -0.1 0.9\n")
     (tmp_path / "texts").write_text("cat dog\nstock market\nmarket\n")
     (tmp_path / "queries").write_text("cat dog\n")
-    first = shell("nlptools embed v.txt texts --to jsonl | nlptools neighbors - queries -k 1")
+    first = fork_shell("nlptools embed v.txt texts --to jsonl | nlptools neighbors - queries -k 1")
     assert first.code == 0 and first.text.startswith(
         "cat dog\tstock market\t0.1543"
     )  # .1425 of (.95, .2) and (-.05, .95)
-    again = shell("nlptools embed v.txt texts | nlptools neighbors - queries --lines texts -k 1")
+    again = fork_shell("nlptools embed v.txt texts | nlptools neighbors - queries --lines texts -k 1")
     assert again.text == first.text
     line = "nlptools embed v.txt texts -o t.npy && echo dog | nlptools embed v.txt --to jsonl"
-    assert shell(f"{line} | nlptools neighbors t.npy --lines texts --embedded -k 1").text.startswith(
+    assert fork_shell(f"{line} | nlptools neighbors t.npy --lines texts --embedded -k 1").text.startswith(
         "dog\tcat dog\t0.99"
     )
-    assert len(shell("nlptools embed v.txt texts | nlptools project -").lines) == 3
+    assert len(fork_shell("nlptools embed v.txt texts | nlptools project -").lines) == 3
 
 
 def test_a_line_per_neighbor(call: Run, lines: Path) -> None:
