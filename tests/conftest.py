@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import shlex
@@ -46,6 +47,13 @@ def this_month(items: Iterable[Item], count: int) -> list[Item]:
         return whole
     chosen = Random(time.strftime("%Y-%m")).sample(range(len(whole)), count)
     return [whole[i] for i in sorted(chosen)]
+
+
+def pytest_collection_finish() -> None:
+    """The interpreter looks for cycles in what tests make, not in PyTorch and thousands of tests; and less often."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
 
 
 settings.register_profile("nlptools", max_examples=examples(100))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,8 +98,7 @@ def test_logits_of_a_text_and_a_graph_that_is_wrong(tmp_path: Path, monkeypatch:
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["m", "m.onnx", "other"]
 
 
-@pytest.mark.parametrize("layers", this_month(["mean:1:3", "mix", "concat:1:3"], 1))
-def test_logits_of_tokens_of_several_layers(tmp_path: Path, layers: str) -> None:
+def tokens_of_several_layers(tmp_path: Path, layers: str) -> None:
     head = layers.partition(":")[0]
     more = () if head == "mean" else (f"layer_{head}",)
     path = fine_tuned(tmp_path / "m", "tokens", *more, family="electra", layers=layers)
@@ -108,7 +109,7 @@ def test_logits_of_tokens_of_several_layers(tmp_path: Path, layers: str) -> None
         np.testing.assert_allclose(row[: len(expected)], expected, atol=1e-4)
 
 
-def test_beginnings_and_ends(tmp_path: Path) -> None:
+def beginnings_and_ends(tmp_path: Path) -> None:
     path = fine_tuned(tmp_path / "m", "spans", "yes_no")
     assert exported(path).outputs == ("start_logits", "end_logits", "yes_no_logits")
     features, wanted = ours(path, "spans")
@@ -119,12 +120,24 @@ def test_beginnings_and_ends(tmp_path: Path) -> None:
         np.testing.assert_allclose(kinds[i], expected[0, 2:], atol=1e-4)
 
 
-def test_choices_stand_side_by_side(tmp_path: Path) -> None:
+def choices_stand_side_by_side(tmp_path: Path) -> None:
     path = fine_tuned(tmp_path / "m", "pooler", "choice")
     exported(path)
     features, wanted = ours(path, "choice")
     (found,) = answers(tmp_path / "m.onnx", features, choices=True)
     np.testing.assert_allclose(found, np.array(wanted)[None], atol=1e-4)
+
+
+OTHER_HEADS: dict[str, Callable[[Path], None]] = {
+    "spans": beginnings_and_ends,
+    "choice": choices_stand_side_by_side,
+    **{how: partial(tokens_of_several_layers, layers=how) for how in ("mean:1:3", "mix", "concat:1:3")},
+}
+
+
+@pytest.mark.parametrize("head", this_month(OTHER_HEADS, 1))
+def test_logits_of_other_heads(tmp_path: Path, head: str) -> None:
+    OTHER_HEADS[head](tmp_path)
 
 
 def test_vectors_of_sentences(tmp_path: Path) -> None:
