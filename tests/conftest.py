@@ -49,11 +49,15 @@ def this_month(items: Iterable[Item], count: int) -> list[Item]:
     return [whole[i] for i in sorted(chosen)]
 
 
+def pytest_configure() -> None:
+    gc.disable()  # the imports of a thousand modules leave little to collect
+
+
 def pytest_collection_finish() -> None:
-    """The interpreter looks for cycles in what tests make, not in PyTorch and thousands of tests; and less often."""
-    gc.collect()
+    """From here on cycles are looked for in what tests make, not in PyTorch and thousands of tests; and less often."""
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
+    gc.enable()
 
 
 settings.register_profile("nlptools", max_examples=examples(100))

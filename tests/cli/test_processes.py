@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
+from conftest import this_month
 from running import ended, processes, rows
 from tiny_bundles import words_bundle
 
@@ -50,7 +51,7 @@ def test_finetune_without_pretraining(tmp_path: Path, fork_server: list[str]) ->
     same(tmp_path, fork_server, *tag, "--hidden-size", 8, "--dim", 8, "--char-dim", 4, "--dropout", 0, *sgd)
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "grpo"])
+@pytest.mark.parametrize("algorithm", this_month(["ppo", "grpo"], 1))
 def test_train_ppo(tmp_path: Path, fork_server: list[str], algorithm: str) -> None:
     """Each process draws samples for its part of the prompts; the reward command runs in the main process alone."""
     words_bundle(tmp_path / "policy")

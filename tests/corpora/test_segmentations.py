@@ -219,7 +219,7 @@ def expected_frequencies(model: SentencePiece, word: str, alpha: float) -> dict[
 @pytest.mark.parametrize("alpha", [0.0, 0.2, 1.0])
 @pytest.mark.parametrize("word", ["kirba", "mi", "seltobanukir"])  # the last has more segmentations than are kept
 def test_frequencies_are_those_of_the_paper(word: str, alpha: float, unigram: SentencePiece, tmp_path: Path) -> None:
-    times = 30_000
+    times = 10_000
     corpus = spooled(tmp_path / "pairs", unigram, alpha, ["nudra", *[word] * times])
     drawn = Counter(tuple(row) for row in rows(corpus.draw(1, 0)[0])[1:])
     expected = expected_frequencies(unigram, word, alpha)

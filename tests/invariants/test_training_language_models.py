@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from conftest import this_month
 from tiny_models import LANGUAGE_MODELS, tiny
 
 from nlptools.batches.windows import ContiguousStreams, ShuffledWindows
@@ -100,7 +101,7 @@ def test_the_same_seed_gives_the_same_weights(arch: str, data: Corpus) -> None:
     assert not any(torch.equal(tensor, before[name]) for name, tensor in first.items()), "every weight learns"
 
 
-@architectures
+@pytest.mark.parametrize("arch", this_month(LANGUAGE_MODELS, 4))
 def test_a_tiny_model_learns_ten_lines_by_heart(arch: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     text = corpus(tmp_path, np.concatenate([[1], *([*rng.integers(2, 50, 9), 1] for _ in range(10))]))

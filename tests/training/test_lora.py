@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from conftest import this_month
 
 import nlptools
 from nlptools import bundle
@@ -112,11 +113,10 @@ def test_adapters_do_not_open_with_another_base(tmp_path: Path) -> None:
         bundle.load(tmp_path / "out")
 
 
-@encoders
-@pytest.mark.parametrize("task", TASKS)
-def test_every_task(tmp_path: Path, task: str, make: Any) -> None:
+@pytest.mark.parametrize(("task", "encoder_name"), this_month([(task, name) for task in TASKS for name in ENCODERS], 8))
+def test_every_task(tmp_path: Path, task: str, encoder_name: str) -> None:
     """The directory predicts what the merged one predicts, whose weights are the trained ones."""
-    make(tmp_path / "encoder")
+    ENCODERS[encoder_name](tmp_path / "encoder")
     path = TASKS[task](tmp_path / "a")
     train(tmp_path, path, path, task=task, epochs=2.0, **({"crf": True} if task == "tag" else {}), **LORA)
     merging.convert(str(tmp_path / "out"), str(tmp_path / "merged"))
@@ -172,7 +172,7 @@ def test_ppo_stops_and_goes_on(tmp_path: Path, critic: str) -> None:
 
 
 @pytest.mark.usefixtures("bf16_everywhere")
-@pytest.mark.parametrize(("precision", "near"), [("fp32", 1e-4), ("bf16", 0.02)])
+@pytest.mark.parametrize(("precision", "near"), this_month([("fp32", 1e-4), ("bf16", 0.02)], 1))
 def test_rewards_rise(tmp_path: Path, precision: str, near: float) -> None:
     compute = replace(FP32, precision=precision)
     train_ppo(tmp_path, algorithm="rloo", steps=72, kl=0.01, lora=8, lr=2e-2, compute=compute)

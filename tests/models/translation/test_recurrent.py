@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from conftest import this_month
 from torch import Tensor, nn
 
 from nlptools.models.translation.recurrent import RecurrentTranslator, RecurrentTranslatorConfig
@@ -264,7 +265,7 @@ def share_right(model: RecurrentTranslator, source: Tensor, expected: Tensor) ->
     return float(((torch.cat(out, 1) == expected) | (expected < 0)).all(1).float().mean())
 
 
-@pytest.mark.parametrize("form", [FORMS[0], FORMS[3]], ids=["lstm-bahdanau", "gru-luong"])
+@pytest.mark.parametrize("form", this_month([FORMS[0], FORMS[3]], 1), ids=lambda form: form["cell"])
 def test_it_learns_to_reverse(form: dict[str, Any]) -> None:
     model = tiny({"cell": form["cell"], "attention": form["attention"]}, hidden_size=64, embedding_size=32)
     model.initialize()
@@ -273,7 +274,8 @@ def test_it_learns_to_reverse(form: dict[str, Any]) -> None:
     assert share_right(model, source, expected) > 0.9
 
 
-@forms
+# also tests/invariants/test_encoder_decoders.py, with two forms
+@pytest.mark.parametrize("form", this_month(FORMS, 2), ids=lambda form: "-".join(map(str, form.values())))
 def test_it_can_learn_ten_pairs_by_heart(form: dict[str, Any]) -> None:
     model = tiny(form, hidden_size=32, embedding_size=16)
     model.initialize()

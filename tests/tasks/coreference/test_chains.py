@@ -90,6 +90,7 @@ def test_equal_names_are_found(tmp_path: Path, fork: Run) -> None:
     assert predicted(tmp_path / "out", bare, layout="conll") == lines
 
 
+@pytest.mark.slow  # as with an encoder, above; tests/training/finetuning/test_gpt.py has language models with each task
 def test_a_language_model_learns_chains(tmp_path: Path) -> None:
     gpt(tmp_path / "encoder")
     data, valid = documents(tmp_path / "a.conll", 60), documents(tmp_path / "b.conll", 10, 1)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from conftest import this_month
 
 from nlptools import bundle
 from nlptools.batches.encoder_rows import marks_of
@@ -328,7 +329,7 @@ def propositions(path: Path, count: int, seed: int = 0, other: str = "ARG1") -> 
     return path
 
 
-@pytest.mark.parametrize("crf", [False, True])
+@pytest.mark.parametrize("crf", this_month([False, True], 1))
 def test_roles_of_each_predicate_are_told_apart(tmp_path: Path, crf: bool) -> None:
     encoder(tmp_path / "encoder", max_position_embeddings=64)
     path, valid = propositions(tmp_path / "a.conllu", 150), propositions(tmp_path / "b.conllu", 30, 1)

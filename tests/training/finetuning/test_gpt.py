@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from conftest import this_month
 
 import nlptools
 from nlptools import bundle
@@ -73,7 +74,7 @@ def test_pairs_and_numbers(tmp_path: Path, base: Path) -> None:
     assert bundle.load(tmp_path / "number").config["problem_type"] == "regression"
 
 
-@pytest.mark.parametrize("crf", [False, True])
+@pytest.mark.parametrize("crf", this_month([False, True], 1))
 def test_tags(tmp_path: Path, base: Path, crf: bool) -> None:
     path, valid = columns(tmp_path / "a.txt", sentences(300, 0, 40)), columns(tmp_path / "b.txt", sentences(40, 1, 40))
     done = train(tmp_path, path, valid, task="tag", epochs=10.0, crf=crf)

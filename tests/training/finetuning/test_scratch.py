@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from conftest import this_month
 
 from nlptools import bundle
 from nlptools.compute.backend import Backend
@@ -109,7 +110,7 @@ def test_pairs(arch: str, tmp_path: Path) -> None:
     assert [line.split("\t")[0] for line in said[:2]] == ["other", "same"] and len(said) == 3
 
 
-@pytest.mark.parametrize("arch", ["mean", "bag"])
+@pytest.mark.parametrize("arch", this_month(["mean", "bag"], 1))
 def test_numbers(arch: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_classifiers, "WORD_DROPOUT", {})  # every word counts here
     rng = random.Random(0)

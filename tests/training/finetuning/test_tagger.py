@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from conftest import this_month
 
 from nlptools import bundle
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
@@ -45,8 +46,11 @@ def config(directory: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("crf", [False, True])
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+EACH_WITH_A_CRF = [(arch, True) for arch in ARCHITECTURES]
+WITHOUT = this_month([(arch, False) for arch in ARCHITECTURES], 1)
+
+
+@pytest.mark.parametrize(("arch", "crf"), [*EACH_WITH_A_CRF, *WITHOUT])
 def test_spans_are_learned_by_each(arch: str, crf: bool, tmp_path: Path) -> None:
     path, valid = columns(tmp_path / "a.txt", sentences(200)), columns(tmp_path / "b.txt", sentences(40, 1))
     # the word before is what a Transformer finds last; labels word by word have an F1 of about 0.5

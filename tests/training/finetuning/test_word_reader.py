@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from conftest import this_month
 from tiny_bundles import words_bundle
 
 import nlptools
@@ -163,15 +164,15 @@ def pairs(path: Path, count: int, seed: int = 0) -> Path:
 
 @pytest.mark.parametrize(
     ("task", "write", "metric", "least", "more"),
-    [
+    this_month([
         ("classify", reviews, "accuracy", 1.0, {}),
         ("pair", pairs, "accuracy", 0.95, {}),
         ("roles", propositions, "f1", 0.9, {"crf": True}),
         ("answer", questions, "f1", 0.9, {"epochs": 8.0}),
         ("choice", choices, "accuracy", 0.95, {}),
         ("coreference", gap, "f1", 0.75, {"epochs": 8.0}),
-    ],
-)
+    ], 3),
+)  # fmt: skip
 def test_every_task_is_learned(
     tmp_path: Path, task: str, write: Any, metric: str, least: float, more: dict[str, Any]
 ) -> None:
