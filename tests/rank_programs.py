@@ -14,7 +14,7 @@ from tiny_models import tiny
 from nlptools.batches.masking import MaskingVocabulary
 from nlptools.batches.pairs import PairBatches
 from nlptools.batches.pretraining import Layout, Phase, PretrainingBatches
-from nlptools.batches.source import Share
+from nlptools.batches.source import BatchSource, Share
 from nlptools.batches.windows import ContiguousStreams, ShuffledWindows, TextBatch
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Training
@@ -29,6 +29,7 @@ from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.loop import fit
 from nlptools.training.engine.sharded import ShardedWeights
 from nlptools.training.engine.weights import Weights
+from nlptools.training.objective import Objective
 from nlptools.training.objectives import CausalLM, Seq2Seq
 from nlptools.training.pretraining.objectives import Masked
 
@@ -91,10 +92,9 @@ def clocks() -> None:
     print(*validated)
 
 
-def joint(directory: str, steps: str) -> None:
-    """Train tiny models of several kinds in float64 up to a step, or go on, with 7 rows per step and at most 2 at a time."""
-    here = backend()
-    size, share = Share.of(2, 7, here.rank, here.world_size)  # so that parts are of different sizes
+def cases(here: Backend, rows: int) -> dict[str, tuple[Objective, BatchSource]]:
+    """Tiny models of several kinds and what they train on, with so many rows per step and at most 2 at a time."""
+    size, share = Share.of(2, rows, here.rank, here.world_size)
     text, pairs, documents = corpus(), sentence_pairs(60), many_documents(7)
     masks = MaskingVocabulary(
         0, 2, 3, 4, np.isin(np.arange(50), [0, 2, 3, 4]), np.arange(10, 50), np.arange(50) % 3 > 0
@@ -103,8 +103,8 @@ def joint(directory: str, steps: str) -> None:
     torch.manual_seed(3)
     bert = BertWithHeads(encoder, ("pooler", "masked", "next_sentence"))
     bert.initialize()
-    cases = {
-        "windows": (CausalLM(tiny("modern")), ShuffledWindows(text, 8, size, seed=1, share=share)),
+    return {
+        "modern": (CausalLM(tiny("modern")), ShuffledWindows(text, 8, size, seed=1, share=share)),
         "lstm": (CausalLM(tiny("lstm")), ContiguousStreams(text, 8, size, seed=1, share=share)),
         "xl": (CausalLM(tiny("transformer-xl")), ContiguousStreams(text, 8, size, seed=1, share=share, varied=True)),
         "pairs": (
@@ -113,8 +113,13 @@ def joint(directory: str, steps: str) -> None:
         ),
         "bert": (Masked(bert), PretrainingBatches(documents, Layout(masks), [Phase(16, size)], seed=1, share=share)),
     }
+
+
+def joint(directory: str, steps: str) -> None:
+    """Train in float64 up to a step, or go on."""
+    here = backend()
     run = Training(output="", steps=int(steps), optimizer="sgd", lr=0.1, warmup=0, schedule="constant")
-    for name, (objective, source) in cases.items():
+    for name, (objective, source) in cases(here, 7).items():  # so that parts are of different sizes
         objective.double()
         place = Path(directory, name)
         progress = fit(objective, source, here, run, checkpoints=Checkpoints(place, 2)).progress
@@ -125,33 +130,14 @@ def joint(directory: str, steps: str) -> None:
 
 
 def sharded(directory: str, steps: str) -> None:
-    """Train tiny models up to a step, or go on, with weights that are divided where there are several processes."""
+    """Train up to a step, or go on, with weights that are divided where there are several processes."""
     here = backend()
-    size, share = Share.of(2, 6, here.rank, here.world_size)
-    text, pairs, documents = corpus(), sentence_pairs(60), many_documents(7)
-    masks = MaskingVocabulary(
-        0, 2, 3, 4, np.isin(np.arange(50), [0, 2, 3, 4]), np.arange(10, 50), np.arange(50) % 3 > 0
-    )
-    encoder = EncoderConfig(50, 16, 2, 2, 24, max_position_embeddings=32, hidden_dropout=0.0, attention_dropout=0.0)
-    torch.manual_seed(3)
-    bert = BertWithHeads(encoder, ("pooler", "masked", "next_sentence"))
-    bert.initialize()
-    cases = {
-        "modern": (CausalLM(tiny("modern")), ShuffledWindows(text, 8, size, seed=1, share=share)),
-        "lstm": (CausalLM(tiny("lstm")), ContiguousStreams(text, 8, size, seed=1, share=share)),
-        "xl": (CausalLM(tiny("transformer-xl")), ContiguousStreams(text, 8, size, seed=1, share=share, varied=True)),
-        "pairs": (
-            Seq2Seq(tiny_pair("transformer")),
-            PairBatches(pairs, batch_tokens=70, seed=1, pad=29, marks=PairMarks(29, 0), share=share),
-        ),
-        "bert": (Masked(bert), PretrainingBatches(documents, Layout(masks), [Phase(16, size)], seed=1, share=share)),
-    }
     run = Training(output="", steps=int(steps), lr=1e-2, warmup=0, schedule="constant", valid_every="2", average=2)
 
     def evaluate(model: torch.nn.Module, stop: object) -> dict[str, float]:
         return {"loss": float(sum(p.square().sum() for p in model.parameters()))}
 
-    for name, (objective, source) in cases.items():
+    for name, (objective, source) in cases(here, 6).items():
         weights, place = ShardedWeights if here.world_size > 1 else Weights, Path(directory, name)
         checkpoints = Checkpoints(place, 2)
         result = fit(objective, source, here, run, evaluate=evaluate, checkpoints=checkpoints, weights=weights)

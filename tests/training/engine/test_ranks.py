@@ -21,7 +21,7 @@ def test_a_run_is_the_same_in_any_number_of_processes(tmp_path: Path, fork_serve
         for count, steps in parts:
             program = (rank_programs.__file__, "joint", name, steps)
             ended(processes(count, tmp_path, *program, command=fork_server))
-    for case in ("windows", "lstm", "xl", "pairs", "bert"):
+    for case in ("modern", "lstm", "xl", "pairs", "bert"):
         one, several = (load_tensors(tmp_path / name / case / "last.safetensors") for name in ("one", "several"))
         assert one["targets"] == several["targets"] > 0, case
         for name, tensor in one.items():
