@@ -257,7 +257,7 @@ def test_a_signal_stops_several_processes(tmp_path: Path, fork_server: list[str]
     args = ["train-w2v", "text", "--workers", "2", "--epochs", "500", "-o", "made"]
     words = [*fork_server, *args]
     process = Fork(words, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True)
-    while not (tmp_path / "made/training.json").exists():
+    while not (tmp_path / "made/data/train.bin").exists():  # until then a signal ends it at once
         time.sleep(0.05)
         assert process.poll() is None
     time.sleep(1)
