@@ -1,7 +1,7 @@
 """Cost as work grows: time, memory and disk at 10 MB, 100 MB, 1 GB and 10 GB, compared with the usual tools.
 
     python benchmarks/scaling.py [--parts growth,ranks,memory] [--sizes 10MB,100MB,1GB,10GB] [--commands tokenize,...]
-        [--minutes 35] [--limit 240] [--peer-python PYTHON] [--threads N] [--keep DIR]
+        [--minutes 35] [--limit 240] [--stream-seconds 75] [--peer-python PYTHON] [--threads N] [--keep DIR]
 
 Each side is a whole process with an empty folder. Its memory is that of all processes that it starts. Small sizes come first, and
 at each size nlptools comes before the other tools. What is recorded already for this state of the package is skipped. So is a
@@ -10,7 +10,8 @@ is another Python, with packages that this one lacks. Parts:
 
     growth    commands on text of so many bytes, `neighbors` on so many rows
     ranks     a step of `train-lm` by 1 and 2 processes, of the same global batch
-    memory    filters whose input is a stream: the memory for 2 GB compared with that for 10 MB
+    memory    filters whose input is a stream: the memory for 2 GB, or for what --stream-seconds allow, compared with that for the
+              smallest size
 
 The text is made of invented words, as frequent as Zipf's law says, with ever new ones, as Heaps' law says. 10 GB are 1 GB ten
 times.
@@ -27,7 +28,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -45,7 +46,7 @@ UNITS = {"GB": 10**9, "MB": 10**6, "KB": 10**3}
 LARGEST_TEXT = 10**9  # larger texts are this one, several times
 PARTS = ("growth", "ranks", "memory")
 QUERIES, DIMENSIONS = 1000, 100  # of `neighbors`
-STEPS = 30  # of the part `ranks`
+STEPS, STREAM = 30, 2 * 10**9  # of the part `ranks`; bytes of the part `memory`
 
 
 class Side(NamedTuple):
@@ -114,11 +115,9 @@ WORKS = {
 
 
 def main() -> None:
-    defaults = {"sizes": "10MB,100MB,1GB,10GB", "minutes": 35.0, "limit": 240.0, "peer_python": sys.executable}
-    with bench(__doc__, parts=PARTS, commands=WORKS, **defaults) as run:
-        measuring = Measuring(run, Inputs(run.folder, run.options.threads, run.options.peer_python))
-        for round_ in measuring.rounds(sorted(map(amount, run.options.sizes.split(",")))):
-            round_()
+    defaults = {"sizes": "10MB,100MB,1GB,10GB", "minutes": 35.0, "limit": 240.0, "stream_seconds": 75.0}
+    with bench(__doc__, parts=PARTS, commands=WORKS, peer_python=sys.executable, **defaults) as run:
+        Measuring(run, Inputs(run.folder, run.options.threads, run.options.peer_python)).go()
 
 
 def amount(text: str) -> int:
@@ -215,28 +214,19 @@ class Measuring:
         self.end = time.monotonic() + 60 * run.options.minutes
         place = os.environ.get(records.OUTPUT)
         self.known = [row for row in page.rows_of(Path(place)) if page.is_present(row)] if place else []
-        os.environ["PYTHONPATH"] = (
-            f"{records.FOLDER.parent}{os.pathsep}{records.FOLDER}"  # each side has a folder of its own
-        )
+        # each side works in a folder of its own
+        os.environ["PYTHONPATH"] = f"{records.FOLDER.parent}{os.pathsep}{records.FOLDER}"
 
-    def rounds(self, sizes: list[int]) -> Iterator[functools.partial[None]]:
-        """What to measure, in order: the first size; then of each other size our sides, and those of the size before."""
-        growth, first = functools.partial(self.growth), sizes[0]
-        parts = self.options.parts
-        if "growth" in parts:
-            yield functools.partial(growth, first, ours=True)
-            yield functools.partial(growth, first, ours=False)
-            if len(sizes) > 1:
-                yield functools.partial(growth, sizes[1], ours=True)
-        if "ranks" in parts:
-            yield functools.partial(self.ranks)
-        if "memory" in parts:
-            yield functools.partial(self.memory, first, min(2 * 10**9, 200 * first))
-        if "growth" in parts:
-            for before, size in zip(sizes[1:], [*sizes[2:], 0], strict=True):
-                if size:
-                    yield functools.partial(growth, size, ours=True)
-                yield functools.partial(growth, before, ours=False)
+    def go(self) -> None:
+        """Measure the parts: two sizes, ranks, the next size, memory, and what is left."""
+        sizes = sorted(map(amount, self.options.sizes.split(",")))
+        growth = [functools.partial(self.growth, size, ours=ours) for size in sizes for ours in (True, False)]
+        ranks, memory = [self.ranks], [functools.partial(self.memory, sizes[0])]
+        begin, middle, end = growth[:3], growth[3:5], growth[5:]
+        in_turn = ("growth", begin), ("ranks", ranks), ("growth", middle), ("memory", memory), ("growth", end)
+        for part, steps in in_turn:
+            for measure in steps if part in self.options.parts else ():
+                measure()
 
     def growth(self, size: int, *, ours: bool) -> None:
         """Measure the commands at a size: our sides, or the other ones."""
@@ -248,6 +238,14 @@ class Measuring:
             for side, how in work.sides.items():
                 if (side == "nlptools") == ours and self.is_there(side, how.needs):
                     self.cell(name, side, units, functools.partial(self.line, how.line, units, work))
+
+    def left(self) -> float:
+        """The seconds that a side may take."""
+        return float(max(0, min(self.options.limit, self.end - time.monotonic())))
+
+    def times(self, job: str, side: str) -> list[tuple[int, float]]:
+        """(size, seconds) of what has been measured of a side."""
+        return [(row["size"], row["sides"][side]) for row in self.known if row["job"] == job and side in row["sides"]]
 
     def is_there(self, side: str, needs: str) -> bool:
         """Whether a side is installed."""
@@ -273,17 +271,16 @@ class Measuring:
         fed = " ".join(["cat", *[known["text"]] * (size // part)])
         return line.format(**known) if "{text}" in line else f"{fed} | {line.format(**known)}"
 
-    def cell(self, job: str, side: str, size: int, line: functools.partial[str], largest: str = "") -> None:
+    def cell(self, job: str, side: str, size: int, line: functools.partial[str]) -> None:
         """Measure one side at one size, and record it."""
         title = f"{job}, {side}, {size:,}"
-        done = [row for row in self.known if row["job"] == job and side in row["sides"]]
-        if any(row["size"] == size for row in done):
+        done = self.times(job, side)
+        if size in dict(done):
             print(f"{title}: measured already", flush=True)
             return
-        left = min(self.options.limit, self.end - time.monotonic())
-        expected = scaling_page.predicted([(row["size"], row["sides"][side]) for row in done], size)
+        left, expected = self.left(), scaling_page.predicted(done, size)
         if expected > left:
-            print(f"{title}: skipped, {expected:,.0f} s expected, {max(0.0, left):,.0f} s left", flush=True)
+            print(f"{title}: skipped, {expected:,.0f} s expected, {left:,.0f} s left", flush=True)
             return
         with tempfile.TemporaryDirectory(dir=self.inputs.folder) as folder:
             words = ["bash", "-c", f"set -o pipefail; {line()}"]
@@ -298,11 +295,19 @@ class Measuring:
         records.record(job, "s", {side: cost.seconds}, less=True, more=more)
         self.known.append({"job": job, "sides": {side: cost.seconds}, **more})
 
-    def memory(self, small: int, large: int) -> None:
-        """Measure the filters on a small and on a large stream."""
+    def memory(self, small: int) -> None:
+        """Measure the filters on short streams, and on one of 2 GB, or of what they read in --stream-seconds."""
         for name, how in FILTERS.items():
-            for size in (small, large):
-                self.cell(f"memory of {name}", "nlptools", size, functools.partial(self.fed, how, size, small))
+            job = f"memory of {name}"
+            for size in (small, 10 * small):
+                self.cell(job, "nlptools", size, functools.partial(self.fed, how, size, small))
+            times, longest = self.times(job, "nlptools"), min(self.left(), self.options.stream_seconds)
+            many = STREAM // small
+            while many > 20 and scaling_page.predicted(times, many * small) > longest:
+                many = many * 9 // 10
+            if len(times) == 2:
+                size = many * small
+                self.cell(job, "nlptools", size, functools.partial(self.fed, how, size, small))
 
     def fed(self, how: Filter, size: int, block: int) -> str:
         """A filter whose input is a text of `block` bytes, again and again."""
@@ -339,8 +344,8 @@ class Measuring:
         how = "-q -t bytes --layers 4 --hidden 256 --heads 4 --context 256 --global-batch 16 --batch-size 8 --log-every 10"
         command = [*words, "-m", "nlptools", "train-lm", *how.split(), "--steps", str(STEPS), "--threads", "1"]
         with tempfile.TemporaryDirectory(dir=self.inputs.folder) as folder:
-            left = min(self.options.limit, self.end - time.monotonic())
-            process_trees.cost([*command, "-o", "lm", str(self.inputs.text(10**6))], Path(folder), left)
+            text = self.inputs.text(10**6)
+            process_trees.cost([*command, "-o", "lm", str(text)], Path(folder), self.left())
             rows = [json.loads(row) for row in Path(folder, "lm", "log.jsonl").read_text().split("\n") if row]
         times = [(row["step"], row["seconds"]) for row in rows if row["kind"] == "train"]
         (first, begin), (last, end) = times[0], times[-1]
