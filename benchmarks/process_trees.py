@@ -52,14 +52,17 @@ def cost(words: Sequence[str], folder: Path, limit: float, stdin: Path | None = 
         (folder / "errors").open("w+b") as errors,
         subprocess.Popen(words, cwd=folder, env=env, stdin=given, stderr=errors, start_new_session=True) as process,
     ):
-        while process.poll() is None:
-            looked = time.thread_time()
-            _look(process.pid, folder, found)
-            if time.monotonic() - begin > limit:
-                _stop(process.pid)
-                raise Failed(f"stopped after {limit:.0f} s")
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(max(_PAUSE, _SHARE * (time.thread_time() - looked)))
+        try:
+            while process.poll() is None:
+                looked = time.thread_time()
+                _look(process.pid, folder, found)
+                if time.monotonic() - begin > limit:
+                    raise Failed(f"stopped after {limit:.0f} s")
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(max(_PAUSE, _SHARE * (time.thread_time() - looked)))
+        except BaseException:
+            _stop(process.pid)
+            raise
         found.seconds = time.monotonic() - begin
         if process.returncode:
             errors.seek(0)

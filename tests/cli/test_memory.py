@@ -57,9 +57,18 @@ def peak(place: Path, job: str, kilobytes: int) -> int:
     return int(out) * 1024
 
 
-def test_a_light_filter(place: Path) -> None:
-    small, large = (peak(place, "tokenize -t char", megabytes * 1024) for megabytes in (1, 20))
-    assert large - small < MORE, (small, large)
+def test_light_filters(place: Path) -> None:
+    for job in ("tokenize -t char", "build-vocab"):
+        small, large = (peak(place, job, megabytes * 1024) for megabytes in (1, 20))
+        assert large - small < MORE, (job, small, large)
+
+
+def test_bleu(place: Path) -> None:
+    peaks = []
+    for megabytes in (1, 4):
+        (place / "reference").write_bytes(text_of("bleu") * megabytes)
+        peaks.append(peak(place, "bleu reference", megabytes * 1024))
+    assert peaks[1] - peaks[0] < MORE, peaks
 
 
 @pytest.mark.slow
@@ -73,5 +82,5 @@ def test_every_filter(place: Path, job: str) -> None:
 
 def test_a_filter_ends_with_its_reader(shell: Run) -> None:
     for job in ("tokenize -t char", "split"):
-        done = shell(f"yes w1 w2 | nlptools {job} | head -n 1; echo ${{PIPESTATUS[1]}}")
+        done = shell(f"yes w1 w2 | nlptools {job} | head -n 1; echo ${{PIPESTATUS[1]}}", timeout=30)
         assert done.err == "" and done.lines[-1] == "141" and len(done.lines) == 2, (job, done)
