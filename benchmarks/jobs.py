@@ -40,7 +40,7 @@ SCRIPTS = {
     "spooling_speed": Script("corpora text", "{tokens} --megabytes 0.02", 5),
     "bag_speed": Script("training/finetuning tasks", "--epochs 2 --copies 1", 5),
     "scaling": Script("cli text corpora files metrics training/ngrams training/word_vectors vectors inference",
-                      "--sizes 10KB --parts growth,memory --commands tokenize,build-vocab,bleu", 35, page="scaling.md"),
+                      "--sizes 10KB --parts growth,memory --commands tokenize,bleu --stream-seconds 1", 35, page="scaling.md"),
     "bleu_speed": Script("metrics", "--lines 50 --jobs 13a,zh,bootstrap,million", 15),
     "choices_speed": Script("inference", "--items 3 --layers 1 --hidden 64", 10, "--items 150", peers="lm-eval"),
     "surprisal_speed": Script("inference", "--lines 6 --layers 1 --hidden 64 --vocab 400", 10, peers="minicons"),
