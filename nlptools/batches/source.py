@@ -71,7 +71,7 @@ class BatchSource(Protocol):
         """Whether training ends before its last step."""
         return False
 
-    def collect(self, model: Any) -> None:
+    def collect(self, model: object) -> None:
         """Prepare the next batch with the model that trains, where batches consist of its samples. Raises Interrupted."""
         return None
 

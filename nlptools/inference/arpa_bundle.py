@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from nlptools import bundle, messages
 from nlptools.configs.vectors import SUFFIXES
@@ -38,8 +38,16 @@ def load(path: str | Path, errors: str = "strict") -> bundle.Bundle[NGrams]:
 def save(directory: Path, loaded: bundle.Bundle[object]) -> None:
     """Write the bundle of an n-gram model as a model directory; the manifest last."""
     model = _ngrams(loaded)
-    kind: dict[str, Any] = {"eos": loaded.eos, "document": loaded.document, "training": loaded.training}
-    bundle.save(directory, "ngram", model, model.arrays(), loaded.tokenizer, **kind)
+    bundle.save(
+        directory,
+        "ngram",
+        model,
+        model.arrays(),
+        loaded.tokenizer,
+        eos=loaded.eos,
+        document=loaded.document,
+        training=loaded.training,
+    )
 
 
 def convert(source: str, target: str, *, force: bool = False, errors: str = "strict") -> None:

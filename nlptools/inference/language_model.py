@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -208,13 +208,16 @@ class TextLanguageModel:
         if settings.one_stream:
             scored = scoring.total(self._new_stream(settings), (([ids], part) for ids, part in encoded))
         else:
-            how: dict[str, Any] = {
-                "start": self.bundle.start,
-                "stride": settings.stride,
-                "batch_tokens": settings.batch_tokens,
-                "score_ends": settings.eos,
-            }
-            scored = scoring.score_stream(self.model, encoded, self.backend, eos=eos, **how)
+            scored = scoring.score_stream(
+                self.model,
+                encoded,
+                self.backend,
+                eos=eos,
+                start=self.bundle.start,
+                stride=settings.stride,
+                batch_tokens=settings.batch_tokens,
+                score_ends=settings.eos,
+            )
         assert scored is not None
         total, counts = scored
         return {

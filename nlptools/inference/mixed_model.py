@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,8 +75,7 @@ class MixedLanguageModel(TextLanguageModel):
 
         def measure(head: OutputHead, hidden_ND: Tensor, targets_N: Tensor) -> Tensor:
             assert isinstance(head, MixtureHead)
-            part: Any = head.heads[place]
-            return grid(part, head.split(hidden_ND)[place], targets_N)
+            return grid(cast(OutputHead, head.heads[place]), head.split(hidden_ND)[place], targets_N)
 
         return measure
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import cast
 
 from torch import nn
 
@@ -294,6 +294,6 @@ def _joined(parts: Sequence[tuple[list[int], list[Translated]]]) -> list[Transla
     return out
 
 
-def _tokens(loaded: bundle.Bundle[EncoderDecoder]) -> tuple[Any, ...]:
+def _tokens(loaded: bundle.Bundle[EncoderDecoder]) -> tuple[Sequence[str] | None, ...]:
     sides = (loaded.tokenizer, loaded.target_tokenizer or loaded.tokenizer)
     return tuple(side.vocab.tokens if side.vocab is not None else None for side in sides)

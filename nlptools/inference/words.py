@@ -13,11 +13,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nlptools.arrays import Array
 from nlptools.configs.scoring import Score
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.text.word_bounds import word_bounds, word_spans
@@ -88,7 +89,7 @@ class WordScorer:
             begins[eos] = True
         self.wanted = Wanted(begins, "rank" in settings.measures, "entropy" in settings.measures)
 
-    def scores(self, line: str, details: Details, ids: Sequence[int] | NDArray[Any] = ()) -> WordScore:
+    def scores(self, line: str, details: Details, ids: Sequence[int] | Array = ()) -> WordScore:
         """The words of a line, given the details (T or more, 4) of its tokens and of the end of the text.
 
         `ids` are the tokens, for the correction: white space that they do not show as such, as bytes of no-break spaces, moves
@@ -114,7 +115,7 @@ class WordScorer:
             words, values, counts, [None if r is None else int(r) for r in ranks], entropies, self._unknown(ids, bounds)
         )
 
-    def _unknown(self, ids: Sequence[int] | NDArray[Any], bounds: NDArray[np.int64]) -> list[bool]:
+    def _unknown(self, ids: Sequence[int] | Array, bounds: NDArray[np.int64]) -> list[bool]:
         """Whether each word, which begins and ends at these tokens, has an unknown one."""
         vocab = self.tokenizer.vocab
         before = np.cumsum([0, *(id == (None if vocab is None else vocab.unk) for id in ids)])

@@ -9,10 +9,13 @@ Shapes: B batch, P patches of a picture, N windows of a picture, T patches of a 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from nlptools.layers.transformer import Block
 
 _NEVER = (
     -1e4
@@ -32,7 +35,7 @@ class Windows(nn.Module):
         self.shift = window // 2 if shifted and min(sides) > window else 0
         self.offset_scores = nn.Embedding((2 * window - 1) ** 2, num_heads)
 
-    def forward(self, block: Any, x: Tensor) -> Tensor:
+    def forward(self, block: Block, x: Tensor) -> Tensor:
         """(B, P, D) -> (B, P, D): the result of a block, `layers.transformer.Block`, in which patches see their window."""
         B = len(x)
         scores = self.offset_scores(_offsets(self.window).to(x.device)).permute(2, 0, 1)  # (H, T, T)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from nlptools.plots.figures import FAINT, LINE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from nlptools.arrays import Array
 
 WIDTH, HEIGHT = 9.0, 3.8  # in inches
 SATURATED = 0.99  # the share of values below the strongest color
@@ -37,7 +39,7 @@ def picture(vectors_TD: Floats, suffix: str, width: float = 0.0) -> bytes:
         return figures.saved(figure, suffix)
 
 
-def _panel(axes: Axes, values: Any, colors: str, title: str) -> None:
+def _panel(axes: Axes, values: Array, colors: str, title: str) -> None:
     """A heat map in which white is 0. A few very large values, as pretrained models have, do not make the rest pale."""
     most = float(np.quantile(abs(values), SATURATED)) or 1.0
     image = axes.imshow(values, colors, vmin=-most, vmax=most, aspect="auto", interpolation="nearest")

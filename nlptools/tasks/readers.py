@@ -48,7 +48,7 @@ def encoding(loaded: bundle.Bundle[WordReader], max_length: int, threads: int) -
 
 def kept_features(model: WordReader, features: Features, backend: Backend) -> np.ndarray | None:
     """(N, (L + 1) 2 P) float32: the vectors of a frozen ELMo for all rows, end to end; None if it is too large to be kept."""
-    assert model.elmo is not None
+    assert model.elmo is not None and model.config.elmo is not None
     width = (model.config.num_hidden_layers + 1) * 2 * model.config.elmo.hidden_size
     if 4 * width * len(features.rows.ids) > _MOST_BYTES:
         return None

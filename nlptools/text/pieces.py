@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import atomic
@@ -27,6 +27,7 @@ _FEW = 256  # lines; for fewer, starting threads costs more time than it saves
 if TYPE_CHECKING:
     import numpy as np
 
+T = TypeVar("T", int, str)
 MANY = 40_000  # lines; for fewer, importing numpy costs more time than it saves
 
 
@@ -181,11 +182,13 @@ class SentencePiece:
             return list(text)
         return re.findall("|".join([*map(re.escape, self._defined), "(?s:.)"]), text)
 
-    def nbest(self, text: str, size: int, ids: bool = False) -> list[list[Any]]:
+    def nbest(self, text: str, size: int, ids: bool = False) -> list[list[int | str]]:
         """The `size` best segmentations (or all, if fewer exist), best first. Raises UsageError unless it is a unigram model."""
         text = without_surrogates(text.lower() if self.lowercase else text)
         try:
-            best: list[list[Any]] = self._processor.nbest_encode(text, nbest_size=size, out_type=int if ids else str)
+            best: list[list[int | str]] = self._processor.nbest_encode(
+                text, nbest_size=size, out_type=int if ids else str
+            )
         except RuntimeError:
             raise UsageError("--nbest needs a unigram model") from None
         return best
@@ -214,11 +217,11 @@ class SentencePiece:
             out[i] = " ".join(tokens)
         return "\n".join(out)
 
-    def _encode(self, lines: Sequence[str], threads: int, kind: type) -> list[list[Any]]:
+    def _encode(self, lines: Sequence[str], threads: int, kind: type[T]) -> list[list[T]]:
         texts = [line.lower() for line in lines] if self.lowercase else list(lines)
         threads = threads if len(texts) > _FEW else 1  # each call starts new threads
         try:
-            rows: list[list[Any]] = self._processor.encode(texts, out_type=kind, num_threads=threads)
+            rows: list[list[T]] = self._processor.encode(texts, out_type=kind, num_threads=threads)
         except (RuntimeError, TypeError, UnicodeEncodeError):
             texts = [without_surrogates(text) for text in texts]
             rows = self._processor.encode(texts, out_type=kind, num_threads=threads)

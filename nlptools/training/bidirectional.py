@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 from torch import Tensor
@@ -18,6 +18,7 @@ from nlptools.corpora.token_file import Corpus
 from nlptools.inference.bidirectional import BothDirections, total_of_both
 from nlptools.inference.perplexity import perplexities, perplexity
 from nlptools.layers.sampled_softmax import summed_sampled_loss
+from nlptools.models.contract import LanguageModel
 from nlptools.models.language.elmo import Elmo
 from nlptools.text.open_words import OpenWords
 from nlptools.training.engine.loop import Evaluate
@@ -31,6 +32,8 @@ class BidirectionalLM(Objective):
 
     With `sampled`, training compares each word with that many draws from the vocabulary, see `layers.sampled_softmax`.
     """
+
+    model: Elmo
 
     def __init__(self, model: Elmo, sampled: int = 0) -> None:
         super().__init__(model)
@@ -53,7 +56,7 @@ class BidirectionalLM(Objective):
         return {"loss": loss / 2}
 
     def _loss(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        model: Elmo = self.model
+        model = self.model
         kept = targets.flatten() >= 0
         flat, wanted = model.dropout(hidden.flatten(0, 1)[kept]), targets.flatten()[kept]
         assert model.output is not None
@@ -79,10 +82,10 @@ class BidirectionalTask(LanguageModelTask):
             words.warn_of_cut()
         return corpus
 
-    def objective(self, model: Any) -> BidirectionalLM:
-        return BidirectionalLM(model, self.options.sampled)
+    def objective(self, model: LanguageModel) -> BidirectionalLM:
+        return BidirectionalLM(cast(Elmo, model), self.options.sampled)
 
-    def source(self, data: Spooled[Corpus], model: Any, backend: Backend) -> SpelledTexts:
+    def source(self, data: Spooled[Corpus], model: LanguageModel, backend: Backend) -> SpelledTexts:
         assert self.tokenizer.vocab is not None
         size, share = self._joint(backend)
         return SpelledTexts(

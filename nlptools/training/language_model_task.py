@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from torch import Tensor
 
 from nlptools import bundle, messages
-from nlptools.batches.source import Share
+from nlptools.batches.source import BatchSource, Share
 from nlptools.batches.windows import ContiguousStreams, ShuffledWindows
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training
@@ -69,11 +69,11 @@ class LanguageModelTask(SpooledTask[Corpus]):
             self.vectors.place(model.token_embedding.weight)
         return model
 
-    def objective(self, model: Any) -> Objective:
+    def objective(self, model: LanguageModel) -> Objective:
         frozen = self.vectors.ids if self.vectors is not None and self.options.freeze_embeddings else None
         return CausalLM(model, frozen)
 
-    def source(self, data: Spooled[Corpus], model: Any, backend: Backend) -> Any:
+    def source(self, data: Spooled[Corpus], model: LanguageModel, backend: Backend) -> BatchSource:
         length, (rows, share) = self.options.context, self._joint(backend)
         # documents that are scored one by one start from a new state, so training must see new states
         one_stream = self.options.carry or self.options.document == "file"

@@ -18,6 +18,7 @@ from nlptools.training.engine import optimizers
 from nlptools.training.engine.optimizers import Optimizer
 
 if TYPE_CHECKING:
+    from nlptools.models.contract import CarriedState
     from nlptools.training.engine.weights import Weights
 
 CARRIED = "carried."  # prefix of the names of state that a batch hands on to the next one
@@ -36,7 +37,9 @@ class Objective(nn.Module, ABC):
     trains_in_16_bits: bool = True  # False: training computes in float32 on every device
     shown: ClassVar[tuple[str, ...]] = ()  # facts and measures that the progress line shows
 
-    def __init__(self, model: Any) -> None:
+    model: object  # that trains; subclasses say of which type
+
+    def __init__(self, model: object) -> None:
         super().__init__()
         self.model = model
 
@@ -52,8 +55,8 @@ class Objective(nn.Module, ABC):
         """Whether `forward` takes the state after the batch before this one; by default never."""
         return False
 
-    def state(self, carried: Sequence[Tensor]) -> Any:
-        """The state of the model that `forward` has given as these tensors, a `contract.LanguageState`, if there is any."""
+    def state(self, carried: Sequence[Tensor]) -> CarriedState:
+        """The state of the model that `forward` has given as these tensors, a `contract.CarriedState`, if there is any."""
         raise TypeError(f"{type(self).__name__} carries no state")
 
     def facts(self, batch: Any) -> Mapping[str, float]:

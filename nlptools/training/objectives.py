@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nlptools.configs import Training
 from nlptools.layers.output import Projection
-from nlptools.models.contract import EncoderDecoder, LanguageModel
+from nlptools.models.contract import CarriedState, EncoderDecoder, LanguageModel, StreamingModel
 from nlptools.training.engine.optimizers import Optimizer
 from nlptools.training.objective import CARRIED, Objective
 from nlptools.training.token_vectors import FrozenRows
@@ -27,6 +27,8 @@ class CausalLM(Objective):
 
     The loss includes the penalty of the model, once for each target. `frozen`: tokens with fixed embeddings, int64.
     """
+
+    model: LanguageModel
 
     def __init__(self, model: LanguageModel, frozen: Tensor | None = None) -> None:
         super().__init__(model)
@@ -48,10 +50,10 @@ class CausalLM(Objective):
         """(B, T) ids and targets, and the tensors of the model's state -> the sum of the losses, and the state after them."""
         state = None
         if self.model.streams:
-            state = self.model.start(len(ids), 0)
-            state = type(state)(*carried) if carried else state
+            state = cast(StreamingModel, self.model).start(len(ids), 0)
+            state = state._make(carried) if carried else state
         hidden, state = self.model(ids, state)
-        after = enumerate(state.detach()) if self.model.streams else ()
+        after = () if state is None else enumerate(state.detach())
         flat = hidden.reshape(-1, hidden.shape[-1])
         loss = self.model.output.summed_loss(flat, targets.reshape(-1))
         if self.model.penalty is not None:
@@ -59,9 +61,9 @@ class CausalLM(Objective):
             loss = loss + penalty * (targets >= 0).sum()
         return {"loss": loss, **{f"{CARRIED}{i}": tensor for i, tensor in after}}
 
-    def state(self, carried: Sequence[Tensor]) -> Any:
+    def state(self, carried: Sequence[Tensor]) -> CarriedState:
         """See `Objective`."""
-        return type(self.model.start(1, 0))(*carried)
+        return cast(StreamingModel, self.model).start(1, 0)._make(carried)
 
     def optimizer(self, run: Training, weights: Weights) -> Optimizer:
         """See `Objective.optimizer`; frozen embeddings do not change."""
@@ -79,6 +81,8 @@ class Seq2Seq(Objective):
     (Szegedy et al. 2016); the loss is then no longer the log of a perplexity. With `r_drop` each pair is read twice, with
     separate dropout, and the distance of the two distributions times `r_drop` is part of the loss (Liang et al. 2021).
     """
+
+    model: EncoderDecoder
 
     def __init__(self, model: EncoderDecoder, label_smoothing: float = 0.0, r_drop: float = 0.0) -> None:
         super().__init__(model)

@@ -40,6 +40,7 @@ from nlptools.json_types import JsonObject
 from nlptools.layers import packed
 from nlptools.layers.packed import EqualLengths
 from nlptools.models import registry
+from nlptools.text.tokenizer import Tokenizer
 from nlptools.vectors import static_directory
 
 _UNUSED = re.compile(r"\[unused\d+\]")
@@ -157,7 +158,9 @@ def rank_weights(count: int, sif: float) -> Tensor:
 # -- fitting to a text ------------------------------------------------------------------------------------------------
 
 
-def fitted(table: Tensor, embedder: uses.Embeds, tokenizer: Any, path: str, record: JsonObject, errors: str) -> Tensor:
+def fitted(
+    table: Tensor, embedder: uses.Embeds, tokenizer: Tokenizer, path: str, record: JsonObject, errors: str
+) -> Tensor:
     """Token vectors (V, K) near `table`. Their means over the lines of a text are close to the vectors of the model.
 
     `record` gets the numbers of the fit. Raises DataError for fewer than 20 lines.
@@ -190,11 +193,11 @@ def fitted(table: Tensor, embedder: uses.Embeds, tokenizer: Any, path: str, reco
     return rows if after > before else start
 
 
-def _lines(embedder: uses.Embeds, tokenizer: Any, path: str, errors: str) -> tuple[list[list[int]], Tensor]:
+def _lines(embedder: uses.Embeds, tokenizer: Tokenizer, path: str, errors: str) -> tuple[list[list[int]], Tensor]:
     """The ids of the known tokens of each line that has some, and the vectors of the model (N, D)."""
     ids: list[list[int]] = []
     vectors: list[np.ndarray] = []
-    unknown = tokenizer.vocab.unk
+    unknown = None if tokenizer.vocab is None else tokenizer.vocab.unk
     for texts, ready in prepared(embedder, streams.blocks(path, errors)):
         rows = [[id for id in row if id != unknown] for row in tokenizer.encode_lines(texts)]
         filled = [number for number, row in enumerate(rows) if row]

@@ -20,7 +20,7 @@ from nlptools.configs.seq2seq import PairTraining, SourceImages, TrainSeq2Seq
 from nlptools.corpora import parallel
 from nlptools.corpora import sentence_pairs as pairs
 from nlptools.corpora.parallel import ParallelCorpus, ParallelCounts
-from nlptools.corpora.segmentations import Sampling
+from nlptools.corpora.segmentations import Sampling, Sentences
 from nlptools.errors import BundleError, UsageError
 from nlptools.files import artifacts, hub_cache, streams
 from nlptools.files.images import COLOR, PatchGrid
@@ -255,7 +255,7 @@ class _HeldOut:
         return metric.score(np.array(total)).score
 
 
-def _row(sentences: Any, i: int) -> np.ndarray:
+def _row(sentences: Sentences, i: int) -> np.ndarray:
     return np.asarray(sentences.ids[sentences.offsets[i] : sentences.offsets[i + 1]], np.int64)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -134,22 +134,25 @@ class Bert(nn.Module):
         self.distance_scores = (
             nn.Embedding(config.distance_buckets, config.num_attention_heads) if config.distance_buckets else None
         )
-        self.blocks = Modules(self.new_block() for _ in range(config.num_blocks))
+        new = self.block()
+        self.blocks = Modules(new() for _ in range(config.num_blocks))
         self.pooler = Pooler(D) if pooler else None
 
-    def new_block(self, **more: Any) -> Block:
-        """A block of the stack; `more`: other arguments of `Block`."""
+    def block(self) -> Callable[..., Block]:
+        """Makes a block of the stack; later arguments replace these."""
         config = self.config
-        settings: dict[str, Any] = {
-            "activation": config.activation,
-            "dropout": config.hidden_dropout,
-            "attention_dropout": config.attention_dropout,
-            "eps": config.layer_norm_eps,
-            "pre_norm": False,
-            "causal": False,
-        }
-        sizes = (config.hidden_size, config.num_attention_heads, config.intermediate_size)
-        return Block(*sizes, **{**settings, **more})
+        return partial(
+            Block,
+            config.hidden_size,
+            config.num_attention_heads,
+            config.intermediate_size,
+            activation=config.activation,
+            dropout=config.hidden_dropout,
+            attention_dropout=config.attention_dropout,
+            eps=config.layer_norm_eps,
+            pre_norm=False,
+            causal=False,
+        )
 
     @torch.no_grad()
     def initialize(self) -> None:

@@ -6,9 +6,10 @@ vector; see `relations.Disentangled`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from functools import partial
+from typing import cast
 
 from torch import Tensor, nn
 
@@ -74,11 +75,11 @@ class Deberta(Bert):
         self.distance_embedding = nn.Embedding(2 * config.span, D) if config.relative else None
         self.distance_norm = nn.LayerNorm(D, config.layer_norm_eps) if config.normed_distances else None
 
-    def new_block(self, **more: Any) -> Block:
+    def block(self) -> Callable[..., Block]:
         """See `Bert`."""
         config = cast(DebertaConfig, self.config)
         kinds = () if config.shares_maps else config.attention_kinds
-        return super().new_block(attention="disentangled", attention_options={"kinds": kinds}, **more)
+        return partial(super().block(), attention="disentangled", attention_options={"kinds": kinds})
 
     def relations(self, positions: Tensor) -> Sequence[Relation]:
         """See `Bert`."""

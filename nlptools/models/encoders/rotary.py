@@ -7,9 +7,10 @@ positions. Nussbaum et al. 2024, "Nomic Embed" (arXiv:2402.01613): post-norm blo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from functools import partial
+from typing import ClassVar, cast
 
 from torch import Tensor, nn
 
@@ -116,16 +117,16 @@ class RotaryEncoder(Bert):
             self.blocks[0].attention_norm = nn.Identity()
             self.final_norm = LayerNorm(D, config.layer_norm_eps, bias=config.norm_bias)
 
-    def new_block(self, **more: Any) -> Block:
+    def block(self) -> Callable[..., Block]:
         """See `Bert`."""
         config = cast(RotaryEncoderConfig, self.config)
-        return super().new_block(
+        return partial(
+            super().block(),
             pre_norm=config.pre_norm,
             norm="layer" if config.norm_bias else "layer-without-bias",
             attention_options={"bias": config.attention_bias},
             feed_forward="gated",
             feed_forward_bias=config.feed_forward_bias,
-            **more,
         )
 
     def relations(self, positions: Tensor) -> Sequence[Relation]:

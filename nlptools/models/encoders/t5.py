@@ -7,9 +7,10 @@ mean of all tokens.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from functools import partial
+from typing import ClassVar, cast
 
 from torch import Tensor, nn
 
@@ -64,17 +65,17 @@ class T5Encoder(Bert):
         self.embedding_norm = nn.Identity()
         self.final_norm = NORMS[_NORM](config.hidden_size, config.layer_norm_eps)
 
-    def new_block(self, **more: Any) -> Block:
+    def block(self) -> Callable[..., Block]:
         """See `Bert`."""
         config = cast(T5EncoderConfig, self.config)
-        return super().new_block(
+        return partial(
+            super().block(),
             pre_norm=True,
             norm=_NORM,
             activation_dropout=config.hidden_dropout,
             attention_options={"bias": False, "head_size": config.head_size},
             feed_forward=config.feed_forward,
             feed_forward_bias=False,
-            **more,
         )
 
     def relations(self, positions: Tensor) -> Sequence[Relation]:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -181,7 +180,7 @@ class Modern(GPT):
 
     def __init__(self, config: ModernConfig) -> None:
         nn.Module.__init__(self)
-        self.config: Any = config
+        self.config: ModernConfig = config  # type: ignore[assignment]
         self.max_context = config.max_position_embeddings
         self.activation, self.initializer_range = config.activation, config.initializer_range
         D = config.hidden_size
@@ -194,7 +193,7 @@ class Modern(GPT):
             self.local_positions = self._rotary(config.local_rope_theta)
         self.dropout = Dropout(config.embedding_dropout)
         self.blocks = Modules(self._block() for _ in range(config.num_hidden_layers))
-        self.norm: Any = NORMS[config.norm](D, config.rms_norm_eps)
+        self.norm = NORMS[config.norm](D, config.rms_norm_eps)
 
     def linear_maps(self) -> list[str]:
         """See `contract.Layered`."""

@@ -11,7 +11,6 @@ Shapes: B batch, T length, U different words of a batch, L layers of the ELMo, P
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -69,7 +68,7 @@ class WordReaderConfig:
     unk: int = UNK
     features: str = "input"
     layers: str = "mix"
-    elmo: Any = None
+    elmo: ElmoConfig | None = None
     elmo_lowercase: bool = False
     num_relations: int = 0
 
@@ -97,7 +96,7 @@ class WordReaderConfig:
             self._check_elmo()
 
     def _check_elmo(self) -> None:
-        elmo = self.elmo
+        elmo = vars(self)["elmo"]  # of JSON
         if not isinstance(elmo, ElmoConfig):
             try:
                 elmo = ElmoConfig(**elmo)
@@ -114,7 +113,7 @@ class WordReaderConfig:
     @property
     def hidden_size(self) -> int:
         """D."""
-        beside = 2 * self.elmo.hidden_size if self.features in ("output", "both") else 0
+        beside = 2 * self.elmo.hidden_size if self.elmo is not None and self.features in ("output", "both") else 0
         return 2 * self.state_size + beside
 
     # what `TaskHeads` asks for
@@ -186,7 +185,7 @@ class WordReader(TaskHeads):
 
     def features(self, ids: Tensor, mask: Tensor) -> Tensor:
         """(B, T) numbers of words, and True = real -> (L + 1, B, T, 2 P): the layers of the ELMo, 0 at marks."""
-        assert self.elmo is not None
+        assert self.elmo is not None and self.config.elmo is not None
         L, P = self.config.num_hidden_layers, self.config.elmo.hidden_size
         word = mask & (ids > SEP)
         begins = word & ~torch.cat([torch.zeros_like(word[:, :1]), word[:, :-1]], 1)

@@ -217,7 +217,7 @@ class _Steps(Generic[D, M]):
             seconds = time.perf_counter() - begin
             unit = self.task.unit
             messages.note(
-                f"dry run: {_num_weights(objective.model)}, {state.total} steps of {row['targets']:.0f} {unit},"
+                f"dry run: {_num_weights(objective)}, {state.total} steps of {row['targets']:.0f} {unit},"
                 f" {row['targets'] / seconds:,.0f} {unit}/s, about {messages.clock(seconds * state.total)} in all,"
                 f" peak memory {backend.peak_memory() / 2**30:.1f} GiB on {backend.device} ({backend.precision})"
             )
@@ -234,7 +234,7 @@ class _Steps(Generic[D, M]):
         if backend.is_main:
             checkpoints.clean()
             messages.note(
-                f"model: {_num_weights(objective.model)} on {backend.device} in {backend.precision}{processes},"
+                f"model: {_num_weights(objective)} on {backend.device} in {backend.precision}{processes},"
                 f" {messages.counted(round(source.batches_per_epoch), 'batch', 'batches')} per epoch"
             )
             if self.run.warmup >= max(2, total_steps(source, self.run)):
@@ -259,7 +259,7 @@ class _Steps(Generic[D, M]):
             )
         finally:
             log.close()
-        return self._ended(model, objective.model.state_dict(), checkpoints, result)
+        return self._ended(model, objective.get_submodule("model").state_dict(), checkpoints, result)
 
     def _model(self) -> tuple[M, Objective, Backend]:
         """The model on the device, its objective, and the backend with the precision that it trains in."""
@@ -320,8 +320,9 @@ def _describe_average(average: Average, progress: RunProgress, criterion: str) -
     )
 
 
-def _num_weights(model: nn.Module) -> str:
-    """The number of weights of a model and, with adapters, how many of them are trained, for a message."""
+def _num_weights(objective: Objective) -> str:
+    """The number of weights of the model and, with adapters, how many of them are trained, for a message."""
+    model = objective.get_submodule("model")
     sizes = {name: p.numel() for name, p in model.named_parameters()}
     total = sum(sizes.values())
     still = sum(sizes[name] for name in lora.frozen(model))

@@ -202,7 +202,7 @@ class Fit:
             for part in range(share.parts)
             for rank in range(share.world_size)
         ]
-        joint = parts[0]
+        joint: Iterable[Tensor] = parts[0]
         if count and len(parts) > 1:  # row i is in part i modulo their number; parts without rows come last
             first, *others = map(self.objective.state, parts[: self.source.streams])
             order = [row for part in range(len(parts)) for row in range(part, self.source.streams, len(parts))]

@@ -10,7 +10,7 @@ from functools import cached_property
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from torch import Tensor
@@ -74,9 +74,15 @@ def finetune(
     trainer = _trainer(settings.task)
     if trainer is not None:
         check_options(settings.task, files or Files())
-        more: dict[str, Any] = {"encoding_errors": encoding_errors, "invocation": invocation}
-        trained: Trained = trainer(inputs, settings, run, compute, files or Files(), **more)
-        return trained
+        return trainer(
+            inputs,
+            settings,
+            run,
+            compute,
+            files or Files(),
+            encoding_errors=encoding_errors,
+            invocation=invocation,
+        )
     names = streams.check_inputs(inputs, run.held_out)
     task = tasks.for_training(settings, files or Files(), names)
     reader = _reader(settings, scratch, encoding_errors)
@@ -298,13 +304,14 @@ class _Finetuning:
         return shlex.join(["nlptools", "predict", name, *given, file]) if file else f"nlptools describe {name}"
 
 
-def _trainer(task: str) -> Any:
-    """What trains a task that has no head, None for other tasks."""
+def _trainer(task: str) -> Callable[..., Trained] | None:
+    """The function that trains a task without a head; None for other tasks."""
     place = TASKS[task].trainer if task in TASKS else ""
     if not place:
         return None
     module, name = place.split(":")
-    return getattr(import_module(module), name)
+    trainer: Callable[..., Trained] = getattr(import_module(module), name)
+    return trainer
 
 
 def _reader(settings: Finetune, scratch: Scratch | None, errors: str) -> Reader:

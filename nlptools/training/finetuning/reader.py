@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from torch import Tensor
@@ -19,6 +19,7 @@ from nlptools.compute.backend import Backend
 from nlptools.configs import Training
 from nlptools.formats.examples import TaskExample
 from nlptools.json_types import JsonObject
+from nlptools.models.tasks.heads import TaskHeads
 from nlptools.models.tasks.task_model import TaskModel
 from nlptools.tasks import outputs
 from nlptools.tasks.task import Task
@@ -101,6 +102,8 @@ class TaskLogits(Protocol):
 class TaskLoss(Objective):
     """The loss of a task's head, as a weighted sum."""
 
+    model: TaskModel
+
     def __init__(
         self,
         model: TaskModel,
@@ -131,7 +134,7 @@ class TaskLoss(Objective):
         if self.task.head in outputs.OF_SPANS:
             spans, targets = targets[0].view(len(inputs[0]), -1, 2), targets[1:]
         logits = self.logits(self.model, inputs, spans).float()
-        return {"loss": self.task.loss(logits, *targets, **self.task.layers_of(self.model))}
+        return {"loss": self.task.loss(logits, *targets, **self.task.layers_of(cast(TaskHeads, self.model)))}
 
     def optimizer(self, run: Training, weights: Weights) -> Optimizer:
         """See `Objective`."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any
 
 from nlptools import bundle
 from nlptools.configs import Compute, Training
@@ -45,7 +44,7 @@ def finetune(
         )
     architecture = registry.options_class(arch)
     known = {field.name for field in fields(architecture)}
-    rates: dict[str, Any] = {name: getattr(sizes, name, 0.0) for name in _DROPOUTS if name in known}
+    rates: dict[str, float] = {name: getattr(sizes, name, 0.0) for name in _DROPOUTS if name in known}
     options = architecture(
         tokenizer=str(model),
         init=str(model),

@@ -26,6 +26,8 @@ class ClippedSurrogate(Objective):
 
     shown = ("reward", "kl", "length")
 
+    model: ActorCritic
+
     def __init__(self, model: ActorCritic, settings: TrainPPO) -> None:
         super().__init__(model)
         self.settings = settings

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 from torch import Tensor
@@ -31,6 +31,7 @@ from nlptools.training.engine.loop import Evaluate
 from nlptools.training.engine.spooled import Spooled, SpooledTask
 from nlptools.training.preferences.policy import Policy, log_probabilities
 
+E = TypeVar("E")  # examples of a task
 REFERENCE = (
     "reference"  # the target with the log-probability of a sequence under the reference, computed from the others
 )
@@ -67,7 +68,7 @@ class Completions:
 
 
 @dataclass(frozen=True)
-class CompletionTask(SpooledTask[Completions]):
+class CompletionTask(SpooledTask[Completions], Generic[E]):
     """A task of `finetune` on prompts and responses. Subclasses also define the rest of `training.engine.job.TrainingRun`."""
 
     options: Finetune
@@ -81,7 +82,7 @@ class CompletionTask(SpooledTask[Completions]):
     unit = "examples"
 
     @abstractmethod
-    def texts(self, examples: Sequence[Any]) -> list[list[ChatSegment]]:
+    def texts(self, examples: Sequence[E]) -> list[list[ChatSegment]]:
         """The texts of the sequences of some examples."""
 
     @abstractmethod
@@ -108,7 +109,7 @@ class CompletionTask(SpooledTask[Completions]):
 
         return evaluate
 
-    def features(self, examples: Sequence[Any], backend: Backend) -> Features:
+    def features(self, examples: Sequence[E], backend: Backend) -> Features:
         """The sequences of examples; by default one for each."""
         encoding = self.policy.encoding(self.options.max_length, backend.threads)
         return encoding.sequences(self.texts(examples))
@@ -117,7 +118,7 @@ class CompletionTask(SpooledTask[Completions]):
         """Raises DataError without examples."""
         names = self.run.held_out if held_out else self.inputs
         options = reading_options(self.files)
-        examples = list(read(self.options.task, names, options, self.encoding_errors))
+        examples = cast("list[E]", list(read(self.options.task, names, options, self.encoding_errors)))
         if not examples:
             raise DataError(f"no examples to {'evaluate' if held_out else 'train'} on", path=names[0])
         self.features(examples, backend).save(path)
@@ -143,7 +144,7 @@ class CompletionTask(SpooledTask[Completions]):
 
 
 def finetune(
-    kind: type[CompletionTask],
+    kind: type[CompletionTask[Any]],
     inputs: Sequence[str],
     settings: Finetune,
     run: FinetuneTraining,

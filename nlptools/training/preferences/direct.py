@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any
+from typing import cast
 
 import numpy as np
 import torch
@@ -33,7 +33,7 @@ from nlptools.training.preferences.policy import arrays, log_probabilities, pack
 GOOD = "good"  # target: whether a sequence is the response of a good example
 
 
-class _Preference(CompletionTask):
+class _Preference(CompletionTask[Ranking | Judgement]):
     """Preferences, as `training.engine.job.TrainingRun`."""
 
     @cached_property
@@ -46,25 +46,27 @@ class _Preference(CompletionTask):
         """The measures of a validation, the criterion last."""
         return ("margin", *(name for name in ("loss", "accuracy") if name != self.criterion.name), self.criterion.name)
 
-    def texts(self, examples: Sequence[Any]) -> list[list[ChatSegment]]:
+    def texts(self, examples: Sequence[Ranking | Judgement]) -> list[list[ChatSegment]]:
         """The two sequences of each example, see the module."""
         if self.options.loss == "kto":
-            following = zip(examples, [*examples[1:], examples[0]], strict=True)
-            pairs = [(e, turns) for e, other in following for turns in (e.response, other.response)]
+            judged = cast(Sequence[Judgement], examples)
+            following = zip(judged, [*judged[1:], judged[0]], strict=True)
+            texts = [(e.prompt, turns, e.place) for e, other in following for turns in (e.response, other.response)]
         else:
-            pairs = [(e, turns) for e in examples for turns in e.responses]
+            ranked = cast(Sequence[Ranking], examples)
+            texts = [(e.prompt, turns, e.place) for e in ranked for turns in e.responses]
         chat = self.policy.template
-        return [response(e.prompt, turns, chat, e.place) for e, turns in pairs]
+        return [response(prompt, turns, chat, place) for prompt, turns, place in texts]
 
-    def features(self, examples: Sequence[Any], backend: Backend) -> Features:
+    def features(self, examples: Sequence[Ranking | Judgement], backend: Backend) -> Features:
         """The sequences of `texts`, with their log-probabilities under the reference. Raises DataError."""
         kto = self.options.loss == "kto"
-        split: Callable[[Any], list[Any]] = _judgements if kto else _pairs
+        split: Callable[[Ranking | Judgement], Sequence[Ranking | Judgement]] = _judgements if kto else _pairs
         examples = [part for example in examples for part in split(example)]
         if kto and len(examples) < 2:
             raise examples[0].place.error("a single response, expected at least two for --loss kto")
         rows = super().features(examples, backend)
-        good = np.repeat([getattr(e, GOOD, True) for e in examples], 2).astype(np.uint8)
+        good = np.repeat([e.good if isinstance(e, Judgement) else True for e in examples], 2).astype(np.uint8)
         bounds = np.arange(0, len(rows) + 1, 2)
         reference = np.zeros(len(rows), np.float32)
         if self.options.loss != "orpo":
@@ -94,6 +96,8 @@ class _Preference(CompletionTask):
 
 class PreferenceLoss(Objective):
     """The mean loss of examples with two sequences each."""
+
+    model: LanguageModel
 
     def __init__(self, model: LanguageModel, loss: str, beta: float) -> None:
         super().__init__(model)

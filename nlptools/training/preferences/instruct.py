@@ -25,7 +25,7 @@ from nlptools.training.preferences.completions import CompletionTask
 from nlptools.training.preferences.policy import arrays
 
 
-class _Instruct(CompletionTask):
+class _Instruct(CompletionTask[Demonstration]):
     """Answers to prompts, as `training.engine.job.TrainingRun`."""
 
     unit = "tokens"
@@ -50,6 +50,8 @@ class _Instruct(CompletionTask):
 
 class Answers(Objective):
     """Cross-entropy of the tokens of answers, in nats."""
+
+    model: LanguageModel
 
     def counts(self, batch: PackedBatch) -> dict[str, float]:
         """The number of targets."""

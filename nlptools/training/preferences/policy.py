@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,6 +19,7 @@ from nlptools.batches.encoder_rows import UNLIMITED
 from nlptools.batches.features import Features
 from nlptools.batches.windows import NO_TARGET
 from nlptools.compute.backend import Backend
+from nlptools.configs.lora import Adapted
 from nlptools.errors import BundleError, display
 from nlptools.inference.opening import open_model
 from nlptools.json_types import JsonObject
@@ -48,7 +48,7 @@ class Policy:
     adapter: peft.Adapter | None = None  # None: all weights are trained
 
     @classmethod
-    def open(cls, path: str, settings: Any, chat: str | None = None) -> Policy:
+    def open(cls, path: str, settings: Adapted, chat: str | None = None) -> Policy:
         """The model directory `path`, to be trained with the adapters of `settings`, if any.
 
         Raises:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from torch import Tensor
@@ -197,8 +198,9 @@ class Rollouts(BatchSource):
         """Whether the samples diverge beyond --kl-limit."""
         return self.rollout is not None and 0 < self.settings.kl_limit < self.rollout.facts["kl"]
 
-    def collect(self, model: ActorCritic) -> None:
+    def collect(self, model: object) -> None:
         """Where all samples are used, draw new ones, judge and score them. Raises Interrupted, and as `Reward`."""
+        model = cast(ActorCritic, model)
         if self.rollout is not None and self.position == self.batches_per_rollout:
             if self.settings.kl_target:
                 self.weight = advantages.adapted(self.weight, self.rollout.facts["kl"], self.settings.kl_target)

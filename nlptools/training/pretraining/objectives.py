@@ -24,6 +24,7 @@ from nlptools.training.objective import Objective
 if TYPE_CHECKING:
     from nlptools.batches.pretraining import PretrainingBatch
     from nlptools.models.encoders.bert import BertWithHeads
+    from nlptools.models.encoders.electra import Electra
 
 DISCRIMINATOR_WEIGHT = 50.0  # weight of the discriminator's loss; the weight of the generator's loss is 1
 _BLOCK = 64  # tokens with probabilities that `draw` sums first; a divisor of padded vocabulary sizes
@@ -31,6 +32,8 @@ _BLOCK = 64  # tokens with probabilities that `draw` sums first; a divisor of pa
 
 class Masked(Objective):
     """Cross-entropy of masked tokens, and of the next sentence if the model has that head (BERT), in nats."""
+
+    model: BertWithHeads
 
     def counts(self, batch: PretrainingBatch) -> dict[str, int]:
         """Number of targets of each kind of loss."""
@@ -61,6 +64,8 @@ class Replaced(Objective):
     The discriminator predicts for each real token whether the generator has replaced it. A token counts as not replaced if
     the generator drew the original token.
     """
+
+    model: Electra
 
     def counts(self, batch: PretrainingBatch) -> dict[str, int]:
         """Number of targets of each kind of loss."""

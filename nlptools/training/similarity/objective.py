@@ -59,6 +59,8 @@ class SimilaritySettings:
 class SimilarityLoss(Objective):
     """See the module's docstring."""
 
+    model: EncoderWithHeads
+
     def __init__(self, model: EncoderWithHeads, settings: SimilaritySettings) -> None:
         super().__init__(model)
         self.settings = settings

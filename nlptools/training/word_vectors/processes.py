@@ -7,9 +7,12 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from nlptools.errors import NlptoolsError
+
+if TYPE_CHECKING:
+    from multiprocessing.sharedctypes import Synchronized
 
 
 def deal(
@@ -39,7 +42,7 @@ def deal(
             if look():
                 break
         return first
-    context: Any = multiprocessing.get_context("fork")
+    context = multiprocessing.get_context("fork")
     counter, stopped = context.Value("q", first), context.Value("b", 0)
     processes = [
         context.Process(target=_serve, args=(rank, work, broken, counter, last, stopped, os.getpid()), daemon=True)
@@ -69,9 +72,9 @@ def _serve(
     rank: int,
     work: Callable[[int, int], None],
     broken: Callable[[], bool],
-    counter: Any,
+    counter: Synchronized[int],
     last: int,
-    stopped: Any,
+    stopped: Synchronized[int],
     parent: int,
 ) -> None:
     """The main function of a worker process."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
 
@@ -43,7 +42,7 @@ def floats(text: bytes) -> Floats:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # about fields that are not numbers; callers count
         try:
-            numbers: Any = np.fromstring(text, np.float64, sep=" ")  # type: ignore[call-overload, unused-ignore]
+            numbers = np.fromstring(text, np.float64, sep=" ")  # type: ignore[call-overload, unused-ignore]
         except ValueError:  # newer versions of numpy
             return np.empty(0, np.float32)
     with np.errstate(over="ignore"):
