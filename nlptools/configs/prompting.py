@@ -86,6 +86,7 @@ class Prompt:
         metavar="TEXT,...",
         was={"--choices": "--candidates"},
         excludes=("messages",),
+        only={"to": ("jsonl",)},
     )
     task: str | None = option(
         None,
@@ -115,6 +116,7 @@ class Prompt:
         False,
         'Write "messages", the turns of a conversation, instead of texts.',
         excludes=("chat",),
+        only={"to": ("jsonl",)},
     )
     seed: int = option(1, "Seed of the random examples.", low=0, high=LARGEST_SEED, metavar="N")
 
@@ -133,9 +135,6 @@ class Prompt:
         conversation = self.chat is not None or self.messages
         if self.template is None and not conversation:
             raise UsageError(f"--template is missing: a file, or one of {', '.join(TEMPLATES)}")
-        for flag, given in (("--messages", self.messages), ("--candidates", self.candidates)):
-            if given and not self.json:
-                raise UsageError(f"{flag} requires --to jsonl")
         if self.task is not None and self.task in TASKS and not TASKS[self.task].layouts:
             raise UsageError(
                 f"--task {self.task} has no labelled files", hint="without --task, columns are input and output"

@@ -145,8 +145,9 @@ class Neighbors:
     index: str | None = option(
         None,
         "Search approximately with a graph (HNSW), kept in this directory and made if it does not exist; for queries that are"
-        " vectors: --model, --corpus or --embedded. The recall is reported.",
+        " vectors. The recall is reported.",
         metavar="DIR",
+        needs=("model or corpus or embedded",),
         excludes=("restrict",),
     )
     embedded: bool = option(
@@ -163,8 +164,6 @@ class Neighbors:
     def check(self) -> None:
         """Raise UsageError for options that cannot be combined."""
         check_combinations(self)
-        if self.index is not None and not (self.embedded or self.model or self.corpus):
-            raise UsageError("--index requires --model, --corpus or --embedded: the queries are vectors")
 
 
 OF_GGUF = ("f16", "bf16", "q8_0")  # types of the numbers in a GGUF file

@@ -14,15 +14,13 @@ import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nlptools.errors import BundleError, display, reason, shown
 from nlptools.files import atomic, json_text
 from nlptools.json_types import JsonObject
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from nlptools.arrays import Array
 
 T = TypeVar("T")
@@ -43,7 +41,7 @@ def write_json(path: Path, data: object) -> None:
     atomic.write_whole(path, text + "\n")
 
 
-def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+def save_tensors(path: Path, tensors: Mapping[str, Any]) -> None:
     """Write a safetensors file atomically. Raises StreamError."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
@@ -87,9 +85,9 @@ _CONVERT = (  # {0}: a file of pickled weights
 )
 
 
-def load_weights(directory: Path, stem: str = "model") -> dict[str, Tensor]:
+def load_weights(directory: Path, stem: str = "model") -> dict[str, Any]:
     """All weights of a directory, from one safetensors file or from shards. Raises BundleError."""
-    tensors: dict[str, Tensor] = {}
+    tensors: dict[str, Any] = {}
     for path in weight_files(directory, stem):
         tensors.update(load_tensors(path))
     return tensors
@@ -160,7 +158,7 @@ def refuse_tensorflow(path: Path) -> None:
         )
 
 
-def load_tensors(path: Path) -> dict[str, Tensor]:
+def load_tensors(path: Path) -> dict[str, Any]:
     """The tensors of a safetensors file. Raises BundleError if it is damaged."""
     from safetensors.torch import load_file
 

@@ -12,6 +12,7 @@ from nlptools.errors import BundleError
 from nlptools.json_types import Json, JsonObject
 
 C = TypeVar("C")
+T = TypeVar("T")
 
 
 def whole(data: Mapping[str, Json], key: str, where: str) -> int:
@@ -40,40 +41,30 @@ def text(data: Mapping[str, Json], key: str, where: str) -> str:
 
 def texts(data: Mapping[str, Json], key: str, where: str) -> list[str]:
     """The list of texts under `key`; a missing one or null is empty. Raises BundleError."""
-    values = data.get(key)
-    if values is None:
-        return []
-    found = [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
-    if not isinstance(values, list) or len(found) < len(values):
-        raise _error(where, key, values, "a list of texts")
-    return found
+    return [] if data.get(key) is None else _items(data, key, where, str, "texts")
 
 
 def wholes(data: Mapping[str, Json], key: str, where: str) -> list[int]:
     """The list of whole numbers under `key`. Raises BundleError."""
-    values = data.get(key)
-    found = [value for value in values if isinstance(value, int)] if isinstance(values, list) else []
-    if not isinstance(values, list) or len(found) < len(values):
-        raise _error(where, key, values, "a list of whole numbers")
-    return found
+    return _items(data, key, where, int, "whole numbers")
 
 
 def numbers(data: Mapping[str, Json], key: str, where: str) -> list[float]:
     """The list of numbers under `key`. Raises BundleError."""
-    values = data.get(key)
-    found = [float(value) for value in values if isinstance(value, int | float)] if isinstance(values, list) else []
-    if not isinstance(values, list) or len(found) < len(values):
-        raise _error(where, key, values, "a list of numbers")
-    return found
+    return [float(value) for value in _items(data, key, where, (int, float), "numbers")]
 
 
 def children(data: Mapping[str, Json], key: str, where: str) -> list[JsonObject]:
     """The objects in the list under `key`. Raises BundleError."""
+    return _items(data, key, where, dict, "objects")
+
+
+def _items(data: Mapping[str, Json], key: str, where: str, types: type[T] | tuple[type[T], ...], what: str) -> list[T]:
     values = data.get(key)
-    objects = [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
-    if not isinstance(values, list) or len(objects) < len(values):
-        raise _error(where, key, values, "a list of objects")
-    return objects
+    found = [value for value in values if isinstance(value, types)] if isinstance(values, list) else []
+    if not isinstance(values, list) or len(found) < len(values):
+        raise _error(where, key, values, f"a list of {what}")
+    return found
 
 
 def child(data: Mapping[str, Json], key: str, where: str) -> JsonObject:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-NO_WORD = 0  # AllenNLP's number of padded words
 BEGIN_TEXT, END_TEXT, BEGIN_WORD, END_WORD, FILL = range(257, 262)
 NUMBERS = 262  # of bytes and marks
 COLUMNS = 50  # of a word with its two marks

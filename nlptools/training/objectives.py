@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nlptools.configs import Training
 from nlptools.layers.output import Projection
-from nlptools.models.contract import CarriedState, EncoderDecoder, LanguageModel, StreamingModel
+from nlptools.models.contract import CarriedState, EncoderDecoder, LanguageModel, is_streaming
 from nlptools.training.engine.optimizers import Optimizer
 from nlptools.training.objective import CARRIED, Objective
 from nlptools.training.token_vectors import FrozenRows
@@ -48,9 +48,9 @@ class CausalLM(Objective):
 
     def forward(self, ids: Tensor, targets: Tensor, *carried: Tensor) -> dict[str, Tensor]:
         """(B, T) ids and targets, and the tensors of the model's state -> the sum of the losses, and the state after them."""
-        state = None
-        if self.model.streams:
-            state = cast(StreamingModel, self.model).start(len(ids), 0)
+        state, model = None, self.model
+        if is_streaming(model):
+            state = model.start(len(ids), 0)
             state = state._make(carried) if carried else state
         hidden, state = self.model(ids, state)
         after = () if state is None else enumerate(state.detach())
@@ -63,7 +63,8 @@ class CausalLM(Objective):
 
     def state(self, carried: Sequence[Tensor]) -> CarriedState:
         """See `Objective`."""
-        return cast(StreamingModel, self.model).start(1, 0)._make(carried)
+        assert is_streaming(self.model)
+        return self.model.start(1, 0)._make(carried)
 
     def optimizer(self, run: Training, weights: Weights) -> Optimizer:
         """See `Objective.optimizer`; frozen embeddings do not change."""

@@ -22,12 +22,12 @@ from nlptools.json_types import JsonObject
 from nlptools.metrics import correlation
 from nlptools.models.tasks.task_model import TaskModel
 from nlptools.tasks.classify import training_labels
-from nlptools.tasks.classify.texts import TextTask
-from nlptools.tasks.task import gold, id2label
+from nlptools.tasks.classify.texts import NumberTask, gold_numbers
+from nlptools.tasks.task import id2label
 
 
 @dataclass(frozen=True)
-class Regression(TextTask[float]):
+class Regression(NumberTask):
     """See the module's docstring.
 
     Attributes:
@@ -59,7 +59,7 @@ class Regression(TextTask[float]):
 
     def learn(self, examples: Sequence[TextExample]) -> Regression:
         task = self.with_columns(examples[0].read)
-        task = replace(task, mean=float(np.mean(_numbers(examples))), texts=len(examples[0].texts))
+        task = replace(task, mean=float(np.mean(gold_numbers(examples))), texts=len(examples[0].texts))
         task.check(examples)
         return task
 
@@ -69,7 +69,7 @@ class Regression(TextTask[float]):
                 raise e.place.error(f"{len(e.texts)} texts, the first training example has {self.texts}")
 
     def targets(self, examples: Sequence[TextExample]) -> dict[str, np.ndarray]:
-        return {"number": _numbers(examples).astype(np.float32), WEIGHT: np.ones(len(examples), np.float32)}
+        return {"number": gold_numbers(examples).astype(np.float32), WEIGHT: np.ones(len(examples), np.float32)}
 
     @torch.no_grad()
     def begin(self, model: nn.Module) -> None:
@@ -84,27 +84,13 @@ class Regression(TextTask[float]):
     def decode(self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[TextExample]) -> list[float]:
         return [float(logits[0]) for logits in self.summed(outputs)]
 
-    def combined(self, predictions: Sequence[Sequence[float]]) -> list[float]:
-        return [float(np.mean(each)) for each in zip(*predictions, strict=True)]
-
     def measure(self, predictions: Sequence[float], examples: Sequence[TextExample]) -> dict[str, float]:
         """Mean squared error, Pearson and Spearman correlation (0 where all numbers are equal), and the mean of both."""
-        right, predicted = _numbers(examples), np.array(predictions)
+        right, predicted = gold_numbers(examples), np.array(predictions)
         both = correlation.coefficients(right, predicted)
         loss, mean = float(((right - predicted) ** 2).mean()), (both["pearson"] + both["spearman"]) / 2
         numbers = {"loss": loss, **both, "mean": mean}
         return {"answers": float(len(set(predictions))), **{name: numbers[name] for name in self.numbers}}
 
-    def fields(self, prediction: float, settings: Predict) -> dict[str, str | float]:
-        return {"prediction": round(prediction, 6)}
-
-    def submitted(self, prediction: float) -> float:
-        return prediction
-
     def label_settings(self) -> JsonObject:
         return {**id2label(["LABEL_0"]), "problem_type": "regression"}
-
-
-def _numbers(examples: Sequence[TextExample]) -> np.ndarray:
-    """(N,) float64: the numbers of labelled examples."""
-    return np.array([float(gold(e.label)) for e in examples])

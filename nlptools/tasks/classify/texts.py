@@ -32,7 +32,7 @@ from nlptools.formats.glue import find, glue_task, submission
 from nlptools.formats.texts import columns_with, header_with
 from nlptools.json_types import JsonObject
 from nlptools.tasks.classify import training_labels
-from nlptools.tasks.task import TaskOf, check_best, reading_options, saved_setting
+from nlptools.tasks.task import TaskOf, check_best, gold, reading_options, saved_setting
 
 P = TypeVar("P")
 
@@ -203,6 +203,24 @@ class TextTask(TaskOf[TextExample, P]):
         columns = {name: vars(self)[name] for name in training_labels.COLUMNS if self.text_column}
         orders = {"both_orders": True} if self.both_orders else {}
         return {"glue": self.glue, "texts": self.texts, **orders, **columns}
+
+
+class NumberTask(TextTask[float]):
+    """A task that predicts a number; the prediction of several models is their mean."""
+
+    def combined(self, predictions: Sequence[Sequence[float]]) -> list[float]:
+        return [float(np.mean(each)) for each in zip(*predictions, strict=True)]
+
+    def fields(self, prediction: float, settings: Predict) -> dict[str, str | float]:
+        return {"prediction": round(prediction, 6)}
+
+    def submitted(self, prediction: float) -> float:
+        return prediction
+
+
+def gold_numbers(examples: Sequence[TextExample]) -> np.ndarray:
+    """(N,) float64: the numbers of labelled examples."""
+    return np.array([float(gold(e.label)) for e in examples])
 
 
 def _id(example: TextExample) -> str:

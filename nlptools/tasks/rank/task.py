@@ -25,12 +25,12 @@ from nlptools.metrics import correlation
 from nlptools.metrics.retrieval import graded
 from nlptools.models.tasks.task_model import TaskModel
 from nlptools.tasks.classify import training_labels
-from nlptools.tasks.classify.texts import TextTask
-from nlptools.tasks.task import gold, id2label, saved_setting
+from nlptools.tasks.classify.texts import NumberTask, gold_numbers
+from nlptools.tasks.task import id2label, saved_setting
 
 
 @dataclass(frozen=True)
-class PairRanking(TextTask[float]):
+class PairRanking(NumberTask):
     """See the module's docstring. Predictions are between 0 and 1.
 
     Attributes:
@@ -66,7 +66,7 @@ class PairRanking(TextTask[float]):
         return ("loss", *correlations, *rankings) if self.grouped else ("loss", *rankings, *correlations)
 
     def learn(self, examples: Sequence[TextExample]) -> PairRanking:
-        scores = _scores(examples)
+        scores = gold_numbers(examples)
         low, high = float(scores.min()), float(scores.max())
         if low >= 0 and high <= 1:
             low, high = 0.0, 1.0
@@ -78,7 +78,7 @@ class PairRanking(TextTask[float]):
         return task
 
     def check(self, examples: Sequence[TextExample]) -> None:
-        for e, score in zip(examples, _scores(examples), strict=True):
+        for e, score in zip(examples, gold_numbers(examples), strict=True):
             if not self.lowest <= score <= self.highest:
                 raise e.place.error(f"the score {score:g} is outside the range of the training data, {self._range}")
 
@@ -91,7 +91,7 @@ class PairRanking(TextTask[float]):
 
     def _scaled(self, examples: Sequence[TextExample]) -> np.ndarray:
         """(N,) float64, between 0 and 1."""
-        scaled: np.ndarray = (_scores(examples) - self.lowest) / (self.highest - self.lowest)
+        scaled: np.ndarray = (gold_numbers(examples) - self.lowest) / (self.highest - self.lowest)
         return scaled
 
     def loss(self, logits: Tensor, *targets: Tensor) -> Tensor:
@@ -100,9 +100,6 @@ class PairRanking(TextTask[float]):
 
     def decode(self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[TextExample]) -> list[float]:
         return [float(1 / (1 + np.exp(-np.float64(logits[0])))) for logits in outputs]
-
-    def combined(self, predictions: Sequence[Sequence[float]]) -> list[float]:
-        return [float(np.mean(each)) for each in zip(*predictions, strict=True)]
 
     def measure(self, predictions: Sequence[float], examples: Sequence[TextExample]) -> dict[str, float]:
         """The loss, correlations with the scores, and the means over queries with several texts, some of them with the lowest
@@ -120,19 +117,8 @@ class PairRanking(TextTask[float]):
         numbers = {"loss": float(loss), **correlation.coefficients(right, predicted), "mrr": mrr, "ndcg": ndcg}
         return {"answers": float(len(set(predictions))), **{name: numbers[name] for name in self.numbers}}
 
-    def fields(self, prediction: float, settings: Predict) -> dict[str, str | float]:
-        return {"prediction": round(prediction, 6)}
-
-    def submitted(self, prediction: float) -> float:
-        return prediction
-
     def label_settings(self) -> JsonObject:
         return id2label(["LABEL_0"])
 
     def own_settings(self) -> JsonObject:
         return {**super().own_settings(), "lowest": self.lowest, "highest": self.highest}
-
-
-def _scores(examples: Sequence[TextExample]) -> np.ndarray:
-    """(N,) float64: the numbers of labelled examples."""
-    return np.array([float(gold(e.label)) for e in examples])
