@@ -198,6 +198,8 @@ def mix_in(weights: Mapping[str, Tensor], name: str) -> Mix | None:
 class Pooler(nn.Module):
     """BERT's vector for a whole sequence: a layer with tanh on the first token."""
 
+    __call__: Callable[..., Tensor]
+
     def __init__(self, hidden_size: int) -> None:
         super().__init__()
         self.dense = Linear(hidden_size, hidden_size)

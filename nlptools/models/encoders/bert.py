@@ -134,18 +134,16 @@ class Bert(nn.Module):
         self.distance_scores = (
             nn.Embedding(config.distance_buckets, config.num_attention_heads) if config.distance_buckets else None
         )
-        new = self.block()
-        self.blocks = Modules(new() for _ in range(config.num_blocks))
+        self.blocks = Modules(new() for new in [self.block()] * config.num_blocks)
         self.pooler = Pooler(D) if pooler else None
 
     def block(self) -> Callable[..., Block]:
         """Makes a block of the stack; later arguments replace these."""
         config = self.config
+        sizes = (config.hidden_size, config.num_attention_heads, config.intermediate_size)
         return partial(
             Block,
-            config.hidden_size,
-            config.num_attention_heads,
-            config.intermediate_size,
+            *sizes,
             activation=config.activation,
             dropout=config.hidden_dropout,
             attention_dropout=config.attention_dropout,
@@ -399,5 +397,4 @@ class BertWithHeads(EncoderWithHeads):
     def vectors(self, head: str, hidden: Tensor) -> Tensor:
         """See `EncoderWithHeads`; through the pooler where the head takes its vector."""
         pooler = self.encoder.pooler
-        vectors: Tensor = pooler(hidden) if pooler is not None and self.config.is_pooled(head) else hidden[:, 0]
-        return vectors
+        return pooler(hidden) if pooler is not None and self.config.is_pooled(head) else hidden[:, 0]
