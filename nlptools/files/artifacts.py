@@ -38,7 +38,8 @@ _JSON_BYTES = 64 << 20
 def write_json(path: Path, data: object) -> None:
     """Write JSON atomically. Raises ValueError for numbers that are not finite, which `read_json` rejects."""
     text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False, default=str)
-    atomic.write_whole(path, text + "\n")
+    # bytes of a file name that are not UTF-8 are lone surrogates in Python, and become escapes, as JSON writes them
+    atomic.write_whole(path, (text + "\n").encode("utf-8", "backslashreplace"))
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Any]) -> None:

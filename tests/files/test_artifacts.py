@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -63,3 +64,9 @@ def test_writing_copies_no_tensor(tmp_path: Path) -> None:
         [sys.executable, "-c", _PEAK, str(tmp_path / "x.safetensors")], capture_output=True, check=True
     )
     assert json.loads(done.stdout) < 32 << 10
+
+
+def test_a_file_name_that_is_not_utf_8_is_read_as_it_was_written(tmp_path: Path) -> None:
+    names = {"inputs": [os.fsdecode(b"caf\xe9.txt"), "naïve \\udce9"]}
+    artifacts.write_json(tmp_path / "names.json", names)
+    assert json.loads((tmp_path / "names.json").read_text(encoding="utf-8")) == names
