@@ -35,6 +35,8 @@ virtual, shared, and have 2 cores; speeds vary by a factor of two within an hour
     benchmarks/run --render                # only write this page, and the table in README.md of the package
 
 `bin/test` installs the other packages, except these: {PEERS}.
+
+What the tools do with bad inputs and faults is on [another page](reliability/README.md).
 """
 
 
