@@ -445,4 +445,4 @@ def test_force_clears_the_folder_of_the_target_too(tmp_path: Path) -> None:
     (out / "training.json").write_text('{"status": "finished"}')
     before = run_directory.previous(out, "auto", True, run_directory.RunSettings({}))
     with run_directory.reading(out, before):
-        assert sorted(p.name for p in out.iterdir()) == ["data", "mine", "training.json"]
+        assert sorted(p.name for p in out.iterdir()) == [".replaced", "data", "mine", "training.json"]

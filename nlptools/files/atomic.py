@@ -29,6 +29,7 @@ from nlptools.errors import StreamError, display, reason
 T = TypeVar("T")
 
 unfinished: dict[str, int] = {}  # temporary files and directories -> process that writes them
+_actions: dict[Callable[[], None], int] = {}  # what else is to be done before a signal ends a process -> that process
 _groups: dict[int, int] = {}  # process groups of commands -> process that runs them
 _locks: dict[str, int] = {}  # temporary files and directories -> open descriptor that locks them
 _RANDOM = re.compile("[0-9a-f]{8}")
@@ -196,6 +197,18 @@ def with_group(group: int) -> Iterator[None]:
         _stop_handling()
 
 
+@contextlib.contextmanager
+def before_end(action: Callable[[], None]) -> Iterator[None]:
+    """Context in which a signal that ends this process first calls `action`, after it has removed unfinished files."""
+    _actions[action] = os.getpid()
+    _handle_signals(signal.SIG_DFL, _end)
+    try:
+        yield
+    finally:
+        _actions.pop(action, None)
+        _stop_handling()
+
+
 def undo() -> None:
     """Remove the unfinished files of this process and kill its commands, before a signal ends it; its parent keeps its own."""
     for group, process in list(_groups.items()):
@@ -205,10 +218,13 @@ def undo() -> None:
     for name, process in reversed(list(unfinished.items())):
         if process == os.getpid():
             _remove(name)
+    for action, process in list(_actions.items()):
+        if process == os.getpid():
+            action()
 
 
 def _stop_handling() -> None:
-    if not unfinished and not _groups:
+    if not unfinished and not _groups and not _actions:
         _handle_signals(_end, signal.SIG_DFL)
 
 

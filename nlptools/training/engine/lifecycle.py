@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
@@ -17,7 +18,7 @@ from nlptools.errors import UsageError, display
 from nlptools.files import artifacts, atomic
 from nlptools.files.json_fields import child
 from nlptools.json_types import JsonObject
-from nlptools.training.engine import run_directory, stop
+from nlptools.training.engine import replaced_run, run_directory, stop
 from nlptools.training.engine.run_directory import RECORD, Record, RunData, RunSettings
 
 D = TypeVar("D", bound=RunData)
@@ -90,10 +91,14 @@ def run(
     Raises:
         OutputError: the directory holds something else, or is locked.
         Stopped: with everything saved.
-        Any error of the trainer. After an error while reading, or without checkpoints, the directory is as before.
+        Any error of the trainer. After an error before the first checkpoint, the directory has the run that was there before.
     """
     settings, force = trainer.settings(), force and resume != "must"
     with stop.despite_closed_pipes(), run_directory.locked(directory), contextlib.ExitStack() as stack:
+        settle = partial(replaced_run.settle, directory)
+        settle()  # after a crash
+        stack.callback(settle)
+        stack.enter_context(atomic.before_end(settle))
         before = run_directory.previous(directory, resume, force, settings)
         if trainer.in_one_pass:
             data = trainer.read(stack.enter_context(atomic.scratch_beside(directory)))
@@ -110,6 +115,7 @@ def run(
         outcome = trainer.train(data, record)
         record.update(status="finished" if outcome.stopped is None else "stopped", metrics=outcome.metrics)
         trainer.save(outcome, record)
+        replaced_run.drop(directory)
         if outcome.stopped is not None:
             raise run_directory.stopped(directory, outcome.stopped, outcome.steps, force)
         if before is not None and _is_finished(before, outcome.steps):

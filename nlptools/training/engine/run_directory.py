@@ -8,7 +8,6 @@ import json
 import os
 import platform
 import shlex
-import shutil
 import socket
 import sys
 import time
@@ -24,12 +23,13 @@ from nlptools.errors import BundleError, OutputError, Stopped, display, reason
 from nlptools.files import artifacts, atomic
 from nlptools.files.json_fields import child, texts
 from nlptools.json_types import JsonObject
+from nlptools.training.engine import replaced_run
 from nlptools.version import __version__
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-RECORD = "training.json"
+RECORD = replaced_run.RECORD
 LOCK = ".lock"
 FINISHED = "{}: the run is finished already; --force repeats it"  # the message of a repeated command
 Record = dict[str, object]  # the content of training.json
@@ -171,12 +171,14 @@ def other_text(directory: Path) -> OutputError:
 def reading(directory: Path, before: JsonObject | None) -> Iterator[Path]:
     """Context in which a run reads its text into the directory it yields; `before` is the result of `previous`.
 
-    A new run writes its record first: the files of a directory with a record belong to a run. If reading fails, a new run
-    removes all its files.
+    A new run sets aside the run that it replaces, and writes its record first: the files of a directory with a record belong to
+    a run. If reading fails, a new run removes all its files.
     """
+    if before is None and (_read_record(directory) or {"status": READING})["status"] != READING:
+        replaced_run.set_aside(directory)
     try:
         if before is None:
-            clear(directory)
+            replaced_run.clear(directory)
             artifacts.write_json(directory / RECORD, {"status": READING})
         place = directory / "data"
         place.mkdir(exist_ok=True)
@@ -185,7 +187,7 @@ def reading(directory: Path, before: JsonObject | None) -> Iterator[Path]:
         yield place
     except BaseException:
         if before is None:
-            clear(directory)
+            replaced_run.clear(directory)
         raise
 
 
@@ -247,20 +249,3 @@ def _read_record(directory: Path) -> JsonObject | None:
         record = artifacts.read_json(directory / RECORD)
         return record if "status" in record else None
     return None
-
-
-def clear(directory: Path) -> None:
-    """Remove the files of a run and nothing else. The record comes last: while it exists, the other files belong to a run."""
-    for name in ("checkpoints", "data", "tensorboard"):
-        shutil.rmtree(directory / name, ignore_errors=True)
-    manifest: JsonObject = {}
-    with contextlib.suppress(BundleError, OSError):
-        manifest = artifacts.manifest_files(directory)
-    manifest.pop(RECORD, None)
-    for name in [*manifest, artifacts.MANIFEST, "log.jsonl", RECORD]:
-        path = directory / str(name)
-        if artifacts.is_inside(str(name)) and not path.parent.is_symlink():
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-                if path.parent != directory:
-                    os.rmdir(path.parent)  # fails until its last file is removed

@@ -30,7 +30,7 @@ from nlptools.json_types import JsonObject
 from nlptools.text import unknown
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.vocab import Vocab
-from nlptools.training.engine import finished_files, lifecycle, run_directory
+from nlptools.training.engine import finished_files, lifecycle, replaced_run, run_directory
 from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.lifecycle import Outcome
 from nlptools.training.engine.log import Log
@@ -212,7 +212,7 @@ class _WordVectors:
 
     def _clear(self, directory: Path) -> None:
         if self.is_beside:
-            run_directory.clear(directory)
+            replaced_run.clear(directory)
 
     def remove(self, directory: Path) -> None:
         """Remove FILE.run, if it is empty."""

@@ -1,0 +1,121 @@
+"""--force: the earlier run is there again unless the new one has saved something, also after a crash at any moment."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+from conftest import Run
+from faulty_command import SIGNALS
+from toy_trainers import TRAINERS, data
+
+from nlptools.files import artifacts
+from nlptools.training.engine import replaced_run
+from nlptools.training.engine.checkpoint import Checkpoints
+
+PROGRAM = Path(__file__).parents[2] / "faulty_command.py"
+TRAIN = [*shlex.split(TRAINERS["train-lm"]), "-o", "lm"]
+OTHER = [*TRAIN, "--force", "--seed", "2"]
+
+
+class Crash(BaseException):
+    """What no code catches."""
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    files = [path for path in directory.rglob("*") if path.is_file() and path.name != ".lock"]
+    return {str(path.relative_to(directory)): path.read_bytes() for path in files}
+
+
+@pytest.fixture
+def trained(tmp_path: Path, call: Run) -> dict[str, bytes]:
+    """The files of a finished run in `tmp_path`/lm."""
+    data(tmp_path)
+    assert call(*TRAIN).code == 0
+    return contents(tmp_path / "lm")
+
+
+def run_of(directory: Path, text: str, saved: bool) -> dict[str, bytes]:
+    """The files of a made-up run, with one in a folder."""
+    for name in ("model.safetensors", "generator/config.json", "log.jsonl", "data/ids", "training.json"):
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_text(text if name != "training.json" else '{"status": "running"}')
+    if saved:
+        (directory / "checkpoints/step-000002").mkdir(parents=True)
+        (directory / "checkpoints/step-000002/state.json").write_text(text)
+    artifacts.write_manifest(directory, ["model.safetensors", "generator/config.json", "training.json"])
+    return contents(directory)
+
+
+def crashes(patch: pytest.MonkeyPatch, after: int) -> None:
+    """The process ends when it has moved or removed `after` more files."""
+    left = [after]
+
+    def counted(real):
+        def action(*args, **kwargs):
+            left[0] -= 1
+            if left[0] < 0:
+                raise Crash
+            return real(*args, **kwargs)
+
+        return action
+
+    for name in ("rename", "unlink"):
+        patch.setattr(Path, name, counted(getattr(Path, name)))
+
+
+def test_no_crash_loses_a_run(tmp_path: Path) -> None:
+    for after in range(40):
+        place = tmp_path / str(after)
+        old = run_of(place, "old", saved=True)
+        with pytest.MonkeyPatch.context() as patch:
+            crashes(patch, after)
+            try:
+                replaced_run.set_aside(place)
+                run_of(place, "new", saved=False)
+                replaced_run.settle(place)
+            except Crash:
+                pass
+            else:
+                break
+        replaced_run.settle(place)
+        assert contents(place) == old and not (place / replaced_run.FOLDER).exists(), after
+    assert 15 < after < 39, "crashes at every move there and back, and at every removal"
+    assert contents(place) == old
+
+
+def test_a_run_that_has_saved_something_stays(tmp_path: Path) -> None:
+    run_of(tmp_path, "old", saved=False)
+    replaced_run.set_aside(tmp_path)
+    run_of(tmp_path, "new", saved=True)
+    replaced_run.settle(tmp_path)
+    assert {*contents(tmp_path).values()} & {b"old", b"new"} == {b"new"} and not (tmp_path / replaced_run.FOLDER).exists()
+
+
+def test_errors_before_the_first_checkpoint(
+    tmp_path: Path, call: Run, trained: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bad").write_bytes((tmp_path / "text").read_bytes() + b"\xff\n")
+    assert call(*OTHER, "bad").code == 65
+    assert contents(tmp_path / "lm") == trained
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoints, "save", lambda *args: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        assert call(*OTHER).code == 74
+    assert contents(tmp_path / "lm") == trained
+    assert call(*OTHER).code == 0
+    after = contents(tmp_path / "lm")
+    assert after != trained and not any(replaced_run.FOLDER in name for name in after)
+
+
+def test_signals_and_crashes_of_a_process(tmp_path: Path, fork: Run, trained: dict[str, bytes]) -> None:
+    for fault in ("TERM", "KILL"):
+        done = fork(PROGRAM, fault, "spool", tmp_path / fault, *OTHER)
+        assert done.code == -SIGNALS[fault], (fault, done.err)
+        if fault == "KILL":  # nothing can be done before the next command
+            refused = fork(*TRAIN, "--seed", "3")
+            assert refused.code == 73 and "holds a run with other settings (seed)" in refused.err
+        assert contents(tmp_path / "lm") == trained, fault
+    assert fork(PROGRAM, "KILL", "save", tmp_path / "saved", *OTHER).code == -SIGNALS["KILL"]  # after the first checkpoint
+    assert fork(*OTHER, "--resume", "must").code == 0
+    assert contents(tmp_path / "lm") != trained and not (tmp_path / "lm" / replaced_run.FOLDER).exists()
