@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -216,7 +216,7 @@ def _items(block: LineBlock, json_input: bool, key: str, check: Callable[[str], 
             called with each source.
     """
     from nlptools.errors import DataError
-    from nlptools.files.line_records import fields, parse_json_object
+    from nlptools.files.line_records import fields, is_text, parse_json_object
     from nlptools.messages import counted
 
     names = ("source", "target") if key == "target" else (key,)
@@ -235,7 +235,7 @@ def _items(block: LineBlock, json_input: bool, key: str, check: Callable[[str], 
             text = item.get(name)
             if not isinstance(text, str):
                 raise DataError(f'expected a text under "{name}"', path=block.path, line=number)
-            if json_input and not _is_text(text):
+            if json_input and not is_text(text):
                 raise DataError(f"the {name} holds half a surrogate pair", path=block.path, line=number)
         if check is not None:
             _at(block.path, number, check, item["source"])
@@ -303,7 +303,7 @@ def _continue(
     first: int,
     out: LineWriter,
 ) -> None:
-    from nlptools.files.line_records import escape
+    from nlptools.files.line_records import escape, json_line
     from nlptools.serving.completion_answers import batch_line
 
     if files.stream:
@@ -324,10 +324,10 @@ def _continue(
             echo = asked.prompt if asked.settings.echo else ""
             written.append("\t".join(escape(echo + c.text) for c in outputs[0]))
         elif "custom_id" in asked.record:
-            written.append(_json_line(batch_line(line, number, outputs)))
+            written.append(json_line(batch_line(line, number, outputs)))
         else:
             objects = [each.fields(asked.settings.logprobs) for each in outputs[0]]
-            written.append(_json_line({**asked.record, "continuations": objects}))
+            written.append(json_line({**asked.record, "continuations": objects}))
     out.write_lines(written)
 
 
@@ -341,7 +341,7 @@ def _translate(
     first: int,
     out: LineWriter,
 ) -> None:
-    from nlptools.files.line_records import escape
+    from nlptools.files.line_records import escape, json_line
 
     prefixes = None
     if any("prefix" in item for item in items):
@@ -350,7 +350,7 @@ def _translate(
     rows = loaded.translate_batch(sources, generate, translate, seed=seed, first=first, prefixes=prefixes)
     if json:
         objects = [[each.fields(generate.logprobs) for each in row] for row in rows]
-        out.write_lines(_json_line({**item, "translations": row}) for item, row in zip(items, objects, strict=True))
+        out.write_lines(json_line({**item, "translations": row}) for item, row in zip(items, objects, strict=True))
         return
     texts = ([escape(t.text) + _pharaoh(t.alignment) for t in row] for row in rows)
     out.write_lines(
@@ -367,6 +367,8 @@ def _score(
     json: bool,
     out: LineWriter,
 ) -> None:
+    from nlptools.files.line_records import json_line
+
     pairs = [(str(item["source"]), str(item["target"])) for item in items]
     scores = loaded.score_batch(pairs, translate, generate.strict)
     if not json:
@@ -375,22 +377,9 @@ def _score(
     rows = []
     for item, score in zip(items, scores, strict=True):
         more = {"tokens": score.tokens, "logprobs": score.logprobs} if generate.logprobs else {}
-        rows.append(_json_line({**item, "logprob": score.logprob, **more}))
+        rows.append(json_line({**item, "logprob": score.logprob, **more}))
     out.write_lines(rows)
 
 
 def _pharaoh(alignment: list[tuple[int, int]] | None) -> str:
     return "" if alignment is None else "\t" + " ".join(f"{source}-{target}" for source, target in alignment)
-
-
-def _json_line(row: Mapping[str, object]) -> str:
-    """JSON on one line, with non-ASCII characters unescaped unless UTF-8 cannot encode them."""
-    import json
-
-    line = json.dumps(row, ensure_ascii=False)
-    return line if _is_text(line) else json.dumps(row)
-
-
-def _is_text(text: str) -> bool:
-    """Whether UTF-8 can encode `text`: JSON's escapes can produce half a surrogate pair."""
-    return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from nlptools.errors import DataError
 from nlptools.files.json_text import KeyTwice, once
-from nlptools.json_types import Json, JsonObject
+from nlptools.json_types import JsonObject
 
 
 def fields(line: str) -> list[str]:
@@ -63,7 +63,7 @@ def parse_json_object(line: str, path: str, number: int, hint: str | None = None
     return value
 
 
-def json_line(value: Mapping[str, Json]) -> str:
+def json_line(value: Mapping[str, object]) -> str:
     """JSON in one line; only characters that UTF-8 cannot encode are escaped (half a surrogate pair)."""
     line = json.dumps(value, ensure_ascii=False)
     return line if is_text(line) else json.dumps(value)
@@ -71,4 +71,7 @@ def json_line(value: Mapping[str, Json]) -> str:
 
 def is_text(text: str) -> bool:
     """Whether UTF-8 can encode `text`: JSON's escapes can produce half a surrogate pair."""
-    return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -190,13 +191,15 @@ def columns_of(
     perhaps with a name for labels in the first line.
 
     Raises:
-        DataError: no such column, a malformed record, or a number that is not finite; with file and line.
+        DataError: no such column, a malformed record, an object without one of the columns, a number that is not finite, or
+            half a surrogate pair, which `errors` "replace" replaces; with file and line.
     """
     lines = InputLines(path, errors)
     kind = named_layout(path)
     keyed = kind in ("parquet", "jsonl") and not delimiter
+    needed: list[str] = []  # filled below, when the first object has given the names
     table: Iterator[tuple[int, Sequence[Json]]]
-    table = with_names(objects(lines, kind)) if keyed else rows(lines, delimiter_of(kind, delimiter))
+    table = with_names(objects(lines, kind), path, needed) if keyed else rows(lines, delimiter_of(kind, delimiter))
     first = next(table, None)
     if first is None:
         return
@@ -210,6 +213,7 @@ def columns_of(
     shown_names = header_names(fields, path, first[0]) if header else ()
     groups = [column_numbers(name, shown_names, len(fields), path) for name in names]
     last = max(map(max, groups))
+    needed += (fields[place] for group in groups for place in group if keyed)
     for number, record in table if header else chain([first], table):
         if len(record) <= last:
             message = f"{messages.counted(len(record), 'column')}, expected at least {last + 1}"
@@ -218,7 +222,19 @@ def columns_of(
         odd = next((name for name, some in zip(names, chosen) if not all(map(values.is_finite, some))), None)
         if odd is not None:
             raise DataError(f"no value: {odd!r} is NaN or infinity", path=path, line=number)
-        yield number, [joined("" if value is None else values.text(value) for value in some) for some in chosen]
+        texts = [joined("" if value is None else values.text(value) for value in some) for some in chosen]
+        if keyed:  # JSON's escapes can produce half a surrogate pair; bytes that are no UTF-8 have been refused above
+            texts = [_whole(text, name, errors, path, number) for name, text in zip(names, texts, strict=True)]
+        yield number, texts
+
+
+def _whole(text: str, name: str, errors: str, path: str, number: int) -> str:
+    """The text, if UTF-8 can encode it; with `errors` "replace", U+FFFD replaces halves of surrogate pairs."""
+    if line_records.is_text(text):
+        return text
+    if errors == "strict":
+        raise DataError(f"the text under {name!r} holds half a surrogate pair", path=path, line=number)
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _known_name(header: Sequence[str], labels: bool) -> str:
@@ -239,10 +255,18 @@ def _only_column(fields: Sequence[str], path: str, keyed: bool, labels: bool) ->
     return "1"
 
 
-def with_names(objects: Iterator[tuple[int, JsonObject]]) -> Iterator[tuple[int, Sequence[Json]]]:
-    """Objects as rows, the names of the first one before them; missing fields are None."""
+def with_names(
+    objects: Iterator[tuple[int, JsonObject]], path: str = "", needed: Collection[str] = ()
+) -> Iterator[tuple[int, Sequence[Json]]]:
+    """Objects as rows, the names of the first one before them. Missing fields are None.
+
+    Raises DataError for an object of the file `path` that lacks one of the names that are `needed` at the time it is read.
+    """
     names: list[str] = []
     for number, value in objects:
+        if absent := [name for name in needed if name not in value]:
+            hint = f"for an empty text, write {json.dumps(absent[0])}: null"
+            raise DataError(f"no key {absent[0]!r}", path=path, line=number, hint=hint)
         if not names:
             names = list(value)
             yield number, names

@@ -198,3 +198,21 @@ def test_columns_as_lines_for_other_commands(tmp_path: Path) -> None:
         lines("f.csv", "text")
     path = parquet(tmp_path / "f.parquet", [{"text": "a\nb", "label": 1}, {"text": None, "label": 0}])
     assert lines(path.name, "text") == ["a b", ""]
+
+
+def test_json_lines_without_a_text(tmp_path: Path) -> None:
+    path = tmp_path / "f.jsonl"
+
+    def lines(errors: str = "strict") -> list[str]:
+        return [line for block in records.texts([str(path)], [], errors) for line in block.lines]
+
+    path.write_text('{"text": "a", "x": 1}\n{"text": null}\n{"text": ""}\n')
+    assert lines() == ["a", "", ""]
+    path.write_text('{"text": "a", "x": 1}\n{"x": 2}\n')
+    with pytest.raises(DataError, match=r"f\.jsonl:2: no key 'text'") as caught:
+        lines()
+    assert caught.value.hint == 'for an empty text, write "text": null'
+    path.write_text('{"text": "a"}\n{"text": "b\\ud800é\\ud83d\\ude00"}\n')
+    with pytest.raises(DataError, match=r"f\.jsonl:2: the text under 'text' holds half a surrogate pair"):
+        lines()
+    assert lines("replace") == ["a", "b\ufffdé\U0001f600"]

@@ -90,7 +90,9 @@ def test_a_run_that_has_saved_something_stays(tmp_path: Path) -> None:
     replaced_run.set_aside(tmp_path)
     run_of(tmp_path, "new", saved=True)
     replaced_run.settle(tmp_path)
-    assert {*contents(tmp_path).values()} & {b"old", b"new"} == {b"new"} and not (tmp_path / replaced_run.FOLDER).exists()
+    assert {*contents(tmp_path).values()} & {b"old", b"new"} == {b"new"} and not (
+        tmp_path / replaced_run.FOLDER
+    ).exists()
 
 
 def test_errors_before_the_first_checkpoint(
@@ -116,6 +118,8 @@ def test_signals_and_crashes_of_a_process(tmp_path: Path, fork: Run, trained: di
             refused = fork(*TRAIN, "--seed", "3")
             assert refused.code == 73 and "holds a run with other settings (seed)" in refused.err
         assert contents(tmp_path / "lm") == trained, fault
-    assert fork(PROGRAM, "KILL", "save", tmp_path / "saved", *OTHER).code == -SIGNALS["KILL"]  # after the first checkpoint
+    assert (
+        fork(PROGRAM, "KILL", "save", tmp_path / "saved", *OTHER).code == -SIGNALS["KILL"]
+    )  # after the first checkpoint
     assert fork(*OTHER, "--resume", "must").code == 0
     assert contents(tmp_path / "lm") != trained and not (tmp_path / "lm" / replaced_run.FOLDER).exists()
