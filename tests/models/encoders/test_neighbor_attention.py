@@ -16,7 +16,7 @@ SIZES = {  # hidden, heads, embedding
 }
 
 
-def drawn(hidden, heads, embedding=0, layers=2):
+def drawn(hidden, heads, embedding=0, layers=4):
     torch.manual_seed(1)
     family = "electra" if embedding else "bert"
     encoder = Bert(EncoderConfig(200, hidden, layers, heads, 4 * hidden, family, embedding))
