@@ -54,7 +54,7 @@ def w2v_vectors(file: str) -> Result:
 
 def w2v_model(file: str) -> Result:
     Path("question.txt").write_text(QUESTION.replace(" ", "\n") + "\n")
-    command("neighbors", file, "-k", "3", "question.txt", "-o", "near.txt")
+    command("neighbors", file, "-k", "3", "question.txt", "-o", "near.txt", "--force")
     return {"digest": digest(Path("near.txt").read_bytes())}
 
 
@@ -105,7 +105,20 @@ def lm_lines(file: str) -> Result:
 
 def lm_model(file: str) -> Result:
     Path("question.txt").write_text(f"{QUESTION}\n")
-    command("score", file, "--per", "token", "--device", "cpu", "--threads", "1", "question.txt", "-o", "scores.txt")
+    command(
+        "score",
+        file,
+        "--per",
+        "token",
+        "--device",
+        "cpu",
+        "--threads",
+        "1",
+        "question.txt",
+        "-o",
+        "scores.txt",
+        "--force",
+    )
     return {"digest": digest(Path("scores.txt").read_bytes())}
 
 
