@@ -112,7 +112,7 @@ def prediction(run: Bench) -> None:
     text = write(run.folder / "lines.txt", [*itertools.islice(itertools.cycle(lines), chosen.lines)])
     script = [sys.executable, "-c", _PIPELINE, model, text]
     sides = {"transformers pipeline, batch 32": Command(script, chosen.lines, output=run.folder / "theirs")}
-    for precision in ("fp32", "bf16"):
+    for precision in precisions():
         command = ours("predict", model, text, "--precision", precision, "--threads", chosen.threads)
         sides[f"nlptools, {precision}"] = Command(command, chosen.lines, output=run.folder / precision)
     run.compare(f"{chosen.lines:,} sentences, whole process of predict", "sentences per second", sides, check=same)
