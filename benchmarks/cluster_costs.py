@@ -199,9 +199,9 @@ def _embedding() -> list[str]:
     rate, limit = rate_and_limit
     rows = []
     for gpus in (1, 8, 64, 256, 1024):
-        hours = lines / rate / gpus / 3600
-        rows.append([f"{gpus:,}", f"{hours:,.3g}", f"{lines * LINE_BYTES / gpus / 1e9:,.3g}",
-                     f"{lines * MINILM.dimensions * 4 / gpus / 1e9:,.3g}", f"{gpus:,}", limit])  # fmt: skip
+        gigabytes = lines * LINE_BYTES / gpus / 1e9, lines * MINILM.dimensions * 4 / gpus / 1e9
+        shown = [f"{x:,.3g}" if x < 1000 else f"{x:,.0f}" for x in (lines / rate / gpus / 3600, *gigabytes)]
+        rows.append([f"{gpus:,}", *shown, f"{gpus:,}", limit])
     text = (
         f"\nAssumed: lines of {LINE_TOKENS} tokens and {LINE_BYTES} bytes; {INFERENCE:.0%} of the peak of an H100; {CORES} cores"
         f" for each GPU, each of which turns {TOKENIZED:,} lines a second into tokens; one `embed --shard I/N` for each GPU,"

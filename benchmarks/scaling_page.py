@@ -89,7 +89,7 @@ def _growth(job: str, rows: Sequence[dict[str, Any]]) -> str:
         for row in (row for other, row in found if other == side):
             times.append((row["size"], row["sides"][side]))
             growth = f"{exponent(*times[-2:]):.2f}" if len(times) > 1 else ""
-            slope = f"{(row['memory'] - memory) / (times[-1][0] - times[-2][0]) * 1e6:,.3g}" if growth else ""
+            slope = _figure((row["memory"] - memory) / (times[-1][0] - times[-2][0]) * 1e6) if growth else ""
             memory = row["memory"]
             cells = [amount(job, row["size"]), _figure(times[-1][1]) + row["mark"], growth, _figure(memory), slope]
             out.append(f"| {' | '.join([name, *cells, _figure(row['mapped']), _figure(row['disk'])])} |")
@@ -123,14 +123,11 @@ def _memory(rows: Sequence[dict[str, Any]]) -> list[str]:
     for job in dict.fromkeys(row["job"] for row in rows):
         found = sorted((row for row in rows if row["job"] == job), key=lambda row: row["size"])
         small, large = found[0], found[-1]
-        more = large["memory"] - small["memory"]
-        cells = [
-            amount(job, small["size"]),
-            _figure(small["memory"]),
-            amount(job, large["size"]),
-            _figure(large["memory"]),
-        ]
-        judged = f"{more:.1f}{'' if more <= MORE else ' TOO MUCH'}" if large is not small else ""
-        out.append(f"| {' | '.join([job.removeprefix('memory of '), *cells, judged])} |")
+        cells = [amount(job, small["size"]), _figure(small["memory"]), "", "", ""]
+        if large is not small:
+            more = large["memory"] - small["memory"]
+            judged = f"{more:.1f}{'' if more <= MORE else ' TOO MUCH'}"
+            cells[2:] = amount(job, large["size"]), _figure(large["memory"]), judged
+        out.append(f"| {' | '.join([job.removeprefix('memory of '), *cells])} |")
     reasons = [f"* `{name}`: {why}." for name, why in WITHOUT.items()]
     return [*out, "", "Not measured:\n", *reasons, ""] if rows else []
