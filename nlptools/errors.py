@@ -92,7 +92,7 @@ class NotInstalled(Unavailable):
     """A package that nlptools requires cannot be imported, as in a checkout before anything is installed."""
 
     def __init__(self, error: ModuleNotFoundError) -> None:
-        hint = "in the checkout of nlptools: pip install . (or bin/venv, whose packages bin/nlptools uses)"
+        hint = "in the checkout of nlptools: pip install . (or bin/venv: bin/nlptools uses its packages)"
         super().__init__(f"the Python package {error.name} is not installed", hint=hint)
 
 

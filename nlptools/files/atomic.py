@@ -29,7 +29,7 @@ from nlptools.errors import StreamError, display, reason
 T = TypeVar("T")
 
 unfinished: dict[str, int] = {}  # temporary files and directories -> process that writes them
-_actions: dict[Callable[[], None], int] = {}  # what else is to be done before a signal ends a process -> that process
+_actions: dict[Callable[[], None], int] = {}  # called before a signal ends a process -> that process
 _groups: dict[int, int] = {}  # process groups of commands -> process that runs them
 _locks: dict[str, int] = {}  # temporary files and directories -> open descriptor that locks them
 _RANDOM = re.compile("[0-9a-f]{8}")

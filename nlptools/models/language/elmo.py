@@ -34,7 +34,7 @@ from nlptools.text import byte_spelling
 
 FORWARD, BACKWARD = 0, 1
 # Jozefowicz et al. 2016, in all published models
-FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
+FILTERS = character_filters(ElmoOptions.filters)  # the sizes of the paper
 
 
 @dataclass(frozen=True)
