@@ -1,7 +1,7 @@
 """Pretraining a BERT: speed compared with transformers.
 
     NLPTOOLS_DATA=DIR python benchmarks/pretraining_speed.py [--objectives mlm,bert] [--texts articles,random] [--sequences N]
-        [--layers N] [--rounds N] [--steps N] [--against SIDE]
+        [--layers N] [--rounds N] [--seconds N] [--against SIDE]
 
 The other side is `BertForPreTraining` (or `BertForMaskedLM`) in the loop that one writes by hand: its own loss over the whole
 vocabulary at every position, `torch.optim.AdamW` (fused), `clip_grad_norm_`; in fp32 and under bf16 autocast. Ours is the
@@ -18,25 +18,25 @@ from __future__ import annotations
 
 import itertools
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import samples
-from side_by_side import Job, Separate, bench, device, precisions, separate
+from side_by_side import Job, Separate, bench, device, in_steps, precisions, separate
 
 VOCAB, LENGTH, MASKED, FIRST = 30522, 128, 0.15, 1000  # tokens below FIRST are special or unused in Google's vocabulary
 
 
 def main() -> None:
-    sizes: dict[str, Any] = {"sequences": 32, "layers": 12, "hidden": 768, "steps": 2, "warm_up": 6}
-    with bench(__doc__, objectives=("mlm", "bert"), texts=("articles", "random"), rounds=5, against="", **sizes) as run:
+    sizes: dict[str, Any] = {"sequences": 16, "layers": 12, "hidden": 768, "seconds": 25.0}
+    with bench(__doc__, objectives=("mlm", "bert"), texts=("articles", "random"), against="", **sizes) as run:
         chosen = run.options
         chosen.spooled = run.folder / "spooled"
         if "articles" in chosen.texts:
             chosen.tokenizer = samples.minilm()
-            spool(samples.wikipedia(run.folder / "articles"), chosen)
+            spool(samples.wikipedia(run.folder / "articles", 4 << 20), chosen)
         for text, objective in itertools.product(chosen.texts, chosen.objectives):
             how = Namespace(**{**vars(chosen), "objective": objective, "text": text})
             sides: dict[str, Separate] = {}
@@ -47,7 +47,7 @@ def main() -> None:
             rows = f"{chosen.sequences} {'full rows' if text == 'random' else 'rows of text'}"
             shape = "BERT base's shape" if chosen.hidden == 768 else f"{chosen.hidden} wide"
             title = f"pretraining ({objective}), {shape}, {chosen.layers} layers, length {LENGTH}, {rows}"
-            run.compare(title, "sequences/s", sides, warm_up=chosen.warm_up)
+            run.compare(title, "sequences/s", sides)
 
 
 def spool(text: Path, chosen: Namespace) -> None:
@@ -97,11 +97,6 @@ def random_batches(rows: int) -> Iterator[Any]:
         yield PretrainingBatch(ids, types, positions, sequences, masked, targets, firsts, following)
 
 
-def in_steps(step: Callable[[], int], count: int) -> Job:
-    """Sequences of a round of steps, each of which says how many it took."""
-    return lambda: sum(step() for _ in range(count))
-
-
 def theirs(how: Namespace, precision: str) -> Job:
     """The plain loop."""
     import torch
@@ -126,7 +121,7 @@ def theirs(how: Namespace, precision: str) -> Job:
         loss.item()
         return len(batch.firsts)
 
-    return in_steps(step, how.steps)
+    return in_steps(step, how.seconds)
 
 
 def padded(batch: Any, objective: str) -> dict[str, Any]:
@@ -173,7 +168,7 @@ def ours(how: Namespace, precision: str) -> Job:
         return len(last[0].firsts)
 
     fit.batches = map(seen, fit.batches)
-    return in_steps(step, how.steps)
+    return in_steps(step, how.seconds)
 
 
 if __name__ == "__main__":

@@ -15,10 +15,11 @@ from typing import Any
 
 FOLDER = Path(__file__).parent
 OUTPUT = "BENCHMARK_RECORDS"  # environment variable: the file that measurements are appended to
+OPTIONS = "BENCHMARK_OPTIONS"  # the options of the script, when `run` started it
 PACKAGES = (
     *("torch", "transformers", "sentence-transformers", "ctranslate2", "onnxruntime", "openvino", "nncf"),
     *("sentencepiece", "tokenizers", "sacrebleu", "seqeval", "rouge-score", "gensim", "fasttext-wheel", "kenlm", "trl"),
-    *("numpy", "click"),
+    *("numpy", "click", "xllamacpp", "model2vec"),
 )
 # what distinguishes processors here: products of bf16 matrices
 UNITS = {"AMX": "amx_bf16", "AVX512-bf16 without AMX": "avx512_bf16"}
@@ -59,6 +60,7 @@ def record(
     row |= {name: rounded(value) for name, value in (more or {}).items()}
     row |= {"ranges": {name: [*map(rounded, pair)] for name, pair in ranges.items()}} if ranges else {}
     row |= {"ratios": {} if unit in NO_RATIOS else ratios(sides, less), "rounds": rounds} | machine()
+    row |= {"options": os.environ[OPTIONS]} if OPTIONS in os.environ else {}
     with open(path, "a", encoding="utf-8") as file:
         file.write(json.dumps(row, ensure_ascii=False) + "\n")
 

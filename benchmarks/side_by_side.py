@@ -74,6 +74,18 @@ def precisions() -> list[str]:
     return ["fp32", "bf16"] if Backend.detect().precision == "bf16" else ["fp32"]
 
 
+def in_steps(step: Callable[[], float], seconds: float) -> Job:
+    """A round of steps, each of which says how much it did: as many as begin within so many seconds, at least one."""
+
+    def job() -> float:
+        end, done = time.perf_counter() + seconds, step()
+        while time.perf_counter() < end:
+            done += step()
+        return done
+
+    return job
+
+
 def device() -> str:
     """Where all sides compute."""
     import torch

@@ -1,6 +1,7 @@
 """Training language models: speed compared with plain PyTorch.
 
-    python benchmarks/training_speed.py [--shapes gpt2,smollm,lstm-medium,...] [--rounds N] [--compile]
+    python benchmarks/training_speed.py [--shapes gpt2,smollm,lstm-medium,...] [--rounds N] [--seconds 10]
+        [--compile]
 
 The other side is what one writes by hand (`plain_models.py`): `nn.Module`s, `F.scaled_dot_product_attention` or `nn.LSTM`,
 `F.cross_entropy`, `clip_grad_norm_`, and `torch.optim.AdamW`, or plain SGD for the LSTMs; in fp32, and under bf16 autocast
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import plain_models
 import torch
-from side_by_side import Job, bench, device, precisions, separate
+from side_by_side import Job, bench, device, in_steps, precisions, separate
 from torch import nn
 
 from nlptools.batches.source import BatchSource
@@ -57,12 +58,11 @@ class Shape(NamedTuple):
     batch: int
     sizes: tuple[Any, ...]
     dropout: float = 0.0
-    steps: int = 4  # of a round
 
 
-def _lstm(name: str, length: int, width: int, hidden: int, layers: int, dropout: float, steps: int) -> Shape:
+def _lstm(name: str, length: int, width: int, hidden: int, layers: int, dropout: float) -> Shape:
     title = f"training, LSTM {name}: {layers} x {hidden}, embeddings of {width}, 20 sequences of {length}"
-    return Shape(title, "lstm", 10_000, length, 20, (width, hidden, layers), dropout, steps)
+    return Shape(title, "lstm", 10_000, length, 20, (width, hidden, layers), dropout)
 
 
 def _xl(vocab: int, length: int, width: int, inner: int, layers: int, heads: int, batch: int) -> Shape:
@@ -72,22 +72,22 @@ def _xl(vocab: int, length: int, width: int, inner: int, layers: int, heads: int
 
 def _elmo(name: str, hidden: int, cells: int) -> Shape:
     title = f"training, ELMo {name}: 2 x {cells} in both directions, projected to {hidden}, 32 texts of 64 words"
-    return Shape(title, "elmo", 30_000, 64, 32, (hidden, cells, 1, WIDE), 0.1, 1)
+    return Shape(title, "elmo", 30_000, 64, 32, (hidden, cells, 1, WIDE), 0.1)
 
 
 _CHAR = "training, 6 layers, 384 wide, context 256, 16 sequences, characters"
 SHAPES = {
-    "gpt2": Shape("training, GPT-2 124M shape, context 512, 4 sequences", "gpt", 50257, 512, 4, (768, 12, 12), steps=2),
+    "gpt2": Shape("training, GPT-2 124M shape, context 512, 4 sequences", "gpt", 50257, 512, 4, (768, 12, 12)),
     "char": Shape(_CHAR, "gpt", 65, 256, 16, (384, 6, 6)),
     "char-dropout": Shape(f"{_CHAR}, dropout 0.2", "gpt", 65, 256, 16, (384, 6, 6), 0.2),
     "llama-small": Shape("training, LLaMA, 6 layers, 384 wide, context 256, 8 sequences, 8,192 tokens", "llama",
-                         8192, 256, 8, (384, 6, 6, 6, 1024), steps=2),
+                         8192, 256, 8, (384, 6, 6, 6, 1024)),
     "smollm": Shape("training, LLaMA, SmolLM 135M shape, context 512, 2 sequences", "llama",
-                    49152, 512, 2, (576, 30, 9, 3, 1536), steps=2),
-    "lstm-small": _lstm("small", 20, 200, 200, 2, 0.0, 20),
-    "lstm-medium": _lstm("medium", 35, 650, 650, 2, 0.5, 4),
-    "lstm-large": _lstm("large", 35, 1500, 1500, 2, 0.65, 2),
-    "lstm-awd": _lstm("awd", 70, 400, 1150, 3, 0.4, 2),
+                    49152, 512, 2, (576, 30, 9, 3, 1536)),
+    "lstm-small": _lstm("small", 20, 200, 200, 2, 0.0),
+    "lstm-medium": _lstm("medium", 35, 650, 650, 2, 0.5),
+    "lstm-large": _lstm("large", 35, 1500, 1500, 2, 0.65),
+    "lstm-awd": _lstm("awd", 70, 400, 1150, 3, 0.4),
     "xl-ptb": _xl(10_000, 70, 380, 900, 16, 10, 20),
     "xl-small": _xl(10_000, 64, 256, 1024, 4, 4, 16),
     "xl-char": _xl(65, 128, 384, 1536, 6, 6, 16),
@@ -103,35 +103,24 @@ USUAL = [name for name in SHAPES if not name.startswith("toy") and name not in (
 
 
 def main() -> None:
-    with bench(__doc__, shapes=SHAPES, rounds=5, warm_up=3, compile=False) as run:
+    with bench(__doc__, shapes=SHAPES, seconds=10.0, compile=False) as run:
         chosen = run.options
         for name in USUAL if chosen.shapes == [*SHAPES] else chosen.shapes:
             shape = SHAPES[name]
             sides = {}
             for precision in precisions():
                 how = "fp32" if precision == "fp32" else "bf16 autocast"
-                sides[f"plain loop, {how}"] = separate(plain, name, precision)
-                sides[f"nlptools, {precision}"] = separate(ours, name, precision, chosen.compile)
+                sides[f"plain loop, {how}"] = separate(plain, name, chosen.seconds, precision)
+                sides[f"nlptools, {precision}"] = separate(ours, name, chosen.seconds, precision, chosen.compile)
             if shape.arch == "lstm" and "bf16" in precisions():
-                sides["plain loop, fp32 by oneDNN"] = separate(plain, name, "onednn")
-            run.compare(shape.title, "tokens/s", sides, warm_up=chosen.warm_up)
-
-
-def steps_of(shape: Shape, step: Callable[[], object]) -> Job:
-    """Tokens of the steps of a round."""
-
-    def job() -> int:
-        for _ in range(shape.steps * (10 if device() == "cuda" else 1)):
-            step()
-        return shape.steps * (10 if device() == "cuda" else 1) * shape.batch * shape.length
-
-    return job
+                sides["plain loop, fp32 by oneDNN"] = separate(plain, name, chosen.seconds, "onednn")
+            run.compare(shape.title, "tokens/s", sides)
 
 
 # -- the plain loop -----------------------------------------------------------------------------------------------------
 
 
-def plain(name: str, precision: str) -> Job:
+def plain(name: str, seconds: float, precision: str) -> Job:
     """A loop as one writes it by hand."""
     shape, place = SHAPES[name], torch.device(device())
     if precision == "onednn":
@@ -150,7 +139,7 @@ def plain(name: str, precision: str) -> Job:
         else None
     )
 
-    def step() -> None:
+    def step() -> int:
         nonlocal state
         x, y = (torch.randint(shape.vocab, (shape.batch, shape.length), device=place) for _ in range(2))
         if texts:
@@ -163,8 +152,9 @@ def plain(name: str, precision: str) -> Job:
         nn.utils.clip_grad_norm_(model.parameters(), clip)
         optimizer.step()
         loss.item()
+        return shape.batch * shape.length
 
-    return steps_of(shape, step)
+    return in_steps(step, seconds)
 
 
 def plain_model(shape: Shape) -> nn.Module:
@@ -185,14 +175,15 @@ def plain_model(shape: Shape) -> nn.Module:
 # -- ours -------------------------------------------------------------------------------------------------------------
 
 
-def ours(name: str, precision: str, compiled: bool) -> Job:
+def ours(name: str, seconds: float, precision: str, compiled: bool) -> Job:
     """The step that `train-lm` takes."""
     shape = SHAPES[name]
     how: dict[str, Any] = {"lr": 3e-4, "compile": compiled}
     how |= {"lstm": {"lr": 0.1, "clip": 5.0, "optimizer": "sgd", "weight_decay": 0.0}, "xl": {"clip": 0.25}}.get(
         shape.arch, {}
     )
-    return steps_of(shape, our_step(our_model(shape), our_batches(shape), precision, shape.arch == "elmo", **how))
+    step = our_step(our_model(shape), our_batches(shape), precision, shape.arch == "elmo", **how)
+    return in_steps(lambda: step() and shape.batch * shape.length, seconds)
 
 
 def our_step(

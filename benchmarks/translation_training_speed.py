@@ -1,12 +1,12 @@
 """Training a translator: speed compared with plain PyTorch.
 
-    [NLPTOOLS_DATA=DIR] python benchmarks/translation_training_speed.py [--rounds N] [--batches N] [--dropout P] [--compile]
+    [NLPTOOLS_DATA=DIR] python benchmarks/translation_training_speed.py [--rounds N] [--seconds N] [--dropout P] [--compile]
 
 3 + 3 layers, 256 wide, 4 heads, 1,024 inner, norm after each sublayer, sinusoidal positions, one embedding for source, target
 and output, label smoothing 0.1, 8,000 pieces; Multi30k when NLPTOOLS_DATA has it, otherwise invented sentences of the same
 lengths. Batches hold at most 4,096 tokens a side, padding included, of pairs sorted by length, and are the same for all sides.
-Each round goes on with the next --batches of them, since batches seldom have the shape of an earlier one, and kernels that are
-prepared anew for a new shape take time in real training, too. Counted are target tokens with the end of sentence, without
+Each round goes on with the next of them for --seconds, since batches seldom have the shape of an earlier one, and kernels that
+are prepared anew for a new shape take time in real training, too. Counted are target tokens with the end of sentence, without
 padding.
 
 The other side is what one writes by hand with care: masks for padding and causality in the form that lets PyTorch take its fast
@@ -16,14 +16,13 @@ attention, AdamW fused, `clip_grad_norm_`. Ours is the training step of `train-s
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import translation
-from side_by_side import Job, bench, device, precisions, separate
+from side_by_side import Job, bench, device, in_steps, precisions, separate
 from torch import Tensor, nn
 from torch.nn import functional as F
 from training_speed import Endless
@@ -32,17 +31,15 @@ from nlptools.batches.pairs import PairBatch
 from nlptools.batches.windows import NO_TARGET
 
 LAYERS, WIDTH, HEADS, INNER, SMOOTHING = 3, 256, 4, 1024, 0.1
+BATCHES = 400  # different ones
 VOCABULARY, PAD = translation.PIECES + 1, translation.PAD
 
 
 def main() -> None:
-    with bench(__doc__, batches=26 * (4 if device() == "cuda" else 1), tokens=4096, dropout=0.3, compile=False) as run:
-        chosen, count = run.options, run.options.batches
+    with bench(__doc__, seconds=20.0, tokens=4096, dropout=0.3, compile=False) as run:
+        chosen = run.options
         translation.write_tokenizer(run.folder)
-        # the round before the first, which is not counted, has separate batches
-        batches = list(
-            itertools.islice(translation.training_batches(run.folder, chosen.tokens), (chosen.rounds + 1) * count)
-        )
+        batches = [*itertools.islice(translation.training_batches(run.folder, chosen.tokens), BATCHES)]
         np.savez(run.folder / "batches.npz", *(array for batch in batches for array in vars(batch).values()))
         real, rows = sum(b.num_targets for b in batches), sum(len(b.targets) for b in batches)
         shapes = len({(b.source.shape, b.targets.shape) for b in batches})
@@ -50,10 +47,9 @@ def main() -> None:
         sides = {}
         for precision in precisions():
             how = "fp32" if precision == "fp32" else "bf16 autocast"
-            sides[f"plain loop of nn.Transformer, {how}"] = separate(
-                plain, run.folder, chosen.dropout, count, precision
-            )
-        sides[f"nlptools, {precision}"] = separate(ours, run.folder, chosen.dropout, chosen.compile, count)
+            name = f"plain loop of nn.Transformer, {how}"
+            sides[name] = separate(plain, run.folder, chosen.dropout, chosen.seconds, precision)
+        sides[f"nlptools, {precision}"] = separate(ours, run.folder, chosen.dropout, chosen.compile, chosen.seconds)
         title = f"training, Transformer 3+3 layers, 256 wide, 8,000 pieces, dropout {chosen.dropout:g}"
         run.compare(title, "target tokens/s", sides)
 
@@ -63,11 +59,6 @@ def read_batches(folder: Path) -> list[PairBatch]:
     with np.load(folder / "batches.npz") as file:
         arrays = [file[f"arr_{i}"] for i in range(len(file.files))]
     return [PairBatch(*arrays[i : i + 4]) for i in range(0, len(arrays), 4)]
-
-
-def in_steps(step: Callable[[], Any], count: int) -> Job:
-    """Target tokens of a round of steps, each of which says how many it took."""
-    return lambda: sum(step() for _ in range(count))
 
 
 class PlainTranslator(nn.Module):
@@ -101,7 +92,7 @@ class PlainTranslator(nn.Module):
         return F.cross_entropy(logits, targets.flatten(), ignore_index=NO_TARGET, label_smoothing=SMOOTHING)
 
 
-def plain(folder: Path, dropout: float, count: int, precision: str) -> Job:
+def plain(folder: Path, dropout: float, seconds: float, precision: str) -> Job:
     """The plain loop, each round over the next batches."""
     place = torch.device(device())
     torch.manual_seed(0)
@@ -121,10 +112,10 @@ def plain(folder: Path, dropout: float, count: int, precision: str) -> Job:
         loss.item()
         return batch.num_targets
 
-    return in_steps(step, count)
+    return in_steps(step, seconds)
 
 
-def ours(folder: Path, dropout: float, compiled: bool, count: int) -> Job:
+def ours(folder: Path, dropout: float, compiled: bool, seconds: float) -> Job:
     """The steps of `train-seq2seq`, each round over the next batches."""
     from nlptools.compute.backend import Backend
     from nlptools.configs import Training
@@ -143,7 +134,7 @@ def ours(folder: Path, dropout: float, compiled: bool, count: int) -> Job:
     run = Training(output="", lr=5e-4, steps=10**6, warmup=0, compile=compiled)
     fit = Fit(Seq2Seq(model, SMOOTHING), Endless(lambda: itertools.cycle(batches)), backend, run, None)
     fit.objective.train()
-    return in_steps(lambda: fit.step()["targets"], count)
+    return in_steps(lambda: fit.step()["targets"], seconds)
 
 
 if __name__ == "__main__":

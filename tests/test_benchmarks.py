@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -163,6 +164,12 @@ def test_sides_are_processes(
         bench(tmp_path, monkeypatch, "--parts", "a,c")
     assert "unknown c, expected a, b" in capfd.readouterr().err
     assert bench(tmp_path, monkeypatch, "--parts", "b").options.parts == ["b"]
+
+
+def test_a_round_of_steps_lasts_as_long_as_asked() -> None:
+    assert side_by_side.in_steps(lambda: 3.0, 0)() == 3
+    done = side_by_side.in_steps(lambda: time.sleep(0.002) or 1, 0.05)()
+    assert 1 < done <= 25
 
 
 def length_of(text: str) -> side_by_side.Job:
