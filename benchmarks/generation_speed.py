@@ -113,13 +113,13 @@ def our_model(folder: Path, precision: str) -> tuple[Any, Any]:
     from nlptools.compute.backend import Backend
     from nlptools.configs import Compute
     from nlptools.files import artifacts
-    from nlptools.layers.quantized import quantize
+    from nlptools.layers.quantized import Rounding, quantize
 
     backend = Backend.detect(Compute(precision="auto" if precision == "int8" else precision))
     _, loaded = bundle.load_model(folder, artifacts.read_json(folder / "config.json"))
     model = backend.for_inference(loaded)
     if precision == "int8":
-        quantize(model)
+        quantize(Rounding(model, model, model.output, model.streams))
     return model, backend
 
 

@@ -11,8 +11,8 @@ class Script(NamedTuple):
     Attributes:
         measures: the folders of the package that it measures: a later change of them makes a record old.
         toy: the arguments of its smallest run.
-        minutes: how long its usual run takes on two cores.
-        usual: the arguments of its usual run.
+        minutes: how long a usual run takes on two cores.
+        usual: the arguments of its usual run; several ones are run and continued by themselves.
         gpu: the arguments of its run on one GPU; "": it says nothing about a GPU.
         peers: packages that `bin/test` does not install, without which the other side is missing.
         page: the page that shows its records, if that is not README.md.
@@ -21,7 +21,7 @@ class Script(NamedTuple):
     measures: str
     toy: str
     minutes: float
-    usual: str = ""
+    usual: tuple[str, ...] = ("",)
     gpu: str = ""
     peers: str = ""
     page: str = ""
@@ -29,6 +29,7 @@ class Script(NamedTuple):
 
 _SEQ2SEQ = "models/translation training/engine training/objectives.py compute layers"
 _LM = "models/language training/engine training/objectives.py compute layers"
+_T5_BART = ("t5-small", "bart-base")
 SCRIPTS = {
     "startup": Script("cli configs", "", 1),
     "entity_f1_speed": Script("metrics", "--tokens 500", 1),
@@ -42,11 +43,16 @@ SCRIPTS = {
     "scaling": Script("cli text corpora files metrics training/ngrams training/word_vectors vectors inference",
                       "--sizes 10KB --parts growth,memory --commands tokenize,bleu --stream-seconds 1", 35, page="scaling.md"),
     "bleu_speed": Script("metrics", "--lines 50 --jobs 13a,zh,bootstrap,million", 15),
-    "choices_speed": Script("inference", "--items 3 --layers 1 --hidden 64", 10, "--items 150", peers="lm-eval"),
+    "choices_speed": Script("inference", "--items 3 --layers 1 --hidden 64", 10, ("--items 150",), peers="lm-eval"),
     "surprisal_speed": Script("inference", "--lines 6 --layers 1 --hidden 64 --vocab 400", 10, peers="minicons"),
     "elmo_embedding_speed": Script("inference/embedding models/language", "--shape toy-elmo --lines 8", 5),
-    "embedding_speed": Script("inference/embedding models/encoders layers", "--parts steady,process,runtimes --lines 8", 10,
-                              gpu="--parts steady --lines 20000", peers="sentence-transformers ctranslate2 openvino nncf"),
+    "embedding_speed": Script("inference/embedding models/encoders layers",
+                              "--parts steady,process,runtimes,shapes,static --lines 8 --static 50 --layers 1 --hidden 64", 6,
+                              ("--parts steady,process", "--parts runtimes", "--parts static",
+                               "--parts shapes --encoders roberta,mpnet",
+                               "--parts shapes --encoders xlm-roberta,modernbert", "--parts memory"),
+                              gpu="--parts steady --lines 20000",
+                              peers="sentence-transformers ctranslate2 openvino nncf model2vec"),
     "busy_neighbor": Script("compute", "--parts decoding,training --layers 1 --hidden 64 --tokens 2 --lines 20 --steps 1", 15),
     "attention_maps_speed": Script("inference layers models", "--shape 1,64,2 --length 16", 5),
     "word_vectors_speed": Script("training/word_vectors", "--parts skipgram --words 3000", 15, gpu="--parts skipgram,cbow",
@@ -54,19 +60,29 @@ SCRIPTS = {
     "generation_speed": Script("inference/generation layers compute",
                                "--jobs batch,llama,score --layers 1 --hidden 192 --vocab 99 --new 3 --lines 4", 20,
                                gpu="--rounds 3"),
-    "training_speed": Script(_LM, "--shapes toy,toy-llama,toy-lstm,toy-xl,toy-elmo --warm-up 1", 30,
+    "llama_cpp_speed": Script("inference/generation layers compute converters",
+                              "--shapes toy,toy-llama --prompts 1,16 --new 3", 6, tuple(
+                                  f"--shapes {shape} --prompts {n}" for n in (1, 16, 32) for shape in ("gpt2", "smollm")),
+                              peers="xllamacpp"),
+    "training_speed": Script(_LM, "--shapes toy,toy-llama,toy-lstm,toy-xl,toy-elmo --seconds 0", 8,
+                             ("--shapes gpt2,smollm", "--shapes char,char-dropout,llama-small",
+                              "--shapes lstm-small,lstm-medium,lstm-awd", "--shapes xl-ptb,xl-small,xl-char,elmo-small"),
                              gpu="--shapes gpt2,smollm,lstm-awd,xl-ptb"),
     "pretraining_speed": Script("models/encoders training/pretraining training/engine compute layers",
-                                "--texts random --layers 1 --hidden 64 --sequences 2 --steps 1 --warm-up 1", 30,
-                                "--texts articles --objectives mlm", "--texts random --objectives mlm --steps 20"),
-    "translation_training_speed": Script(_SEQ2SEQ, "--batches 1 --tokens 100", 10, gpu="--rounds 3"),
+                                "--texts random --layers 1 --hidden 64 --sequences 2 --seconds 0", 8,
+                                ("--texts articles --objectives mlm",),
+                                "--texts random --objectives mlm --sequences 32 --seconds 5"),
+    "translation_training_speed": Script(_SEQ2SEQ, "--seconds 0 --tokens 100", 5, gpu="--seconds 10"),
     "translation_decoding_speed": Script("inference/generation models/translation layers compute",
                                          "--lines 4 --layers 1 --hidden 64", 15,
                                          gpu="--rounds 3", peers="ctranslate2"),
     "encoder_decoder_speed": Script("inference/generation models/translation layers compute",
-                                    "--shapes toy-t5,toy-bart --lines 4 --new 4", 20),
+                                    "--shapes toy-t5,toy-bart --lines 4 --new 4", 7,
+                                    tuple(f"--shapes {shape} --beams {n}" for n in (1, 4) for shape in _T5_BART)),
     "finetuning_speed": Script("training/finetuning training/engine tasks inference models/encoders",
-                               "--tasks sst2,conll2003 --examples 20 --lines 20", 20),
+                               "--tasks sst2,conll2003 --examples 20 --lines 20 --pairs 40", 6,
+                               ("--parts train --tasks sst2,conll2003", "--parts predict", "--parts similarity"),
+                               peers="sentence-transformers datasets"),
     "alignment_speed": Script("training/preferences training/finetuning training/engine",
                               "--examples 4 --layers 1 --hidden 64 --samples 4 --batch 2 --new 3 --passes 1 --steps 1", 30,
                               peers="trl==0.29"),
@@ -133,7 +149,9 @@ JOBS = (
     Job("Fine-tune an encoder", "loop over transformers", "finetune", _ACCURACY,
         "finetuning_speed", "fine-tuning, sst2", "plain loop", "transformers", readme=True),
     Job("Classify texts", "transformers pipeline", "predict", "same labels in fp32",
-        "finetuning_speed", "20,000 sentences, whole process of predict", "transformers", "transformers"),
+        "finetuning_speed", "sentences by a whole process of predict", "transformers", "transformers"),
+    Job("Train sentence embeddings", "sentence-transformers", "finetune --task similarity", _LOSS,
+        "finetuning_speed", "similarity training, MiniLM", "sentence-transformers", "sentence-transformers"),
     Job("Train on preferences (DPO)", "trl", "finetune --task preference", _LOSS,
         "alignment_speed", "dpo, GPT-2 of 6 x 384", "trl", "trl", readme=True),
     Job("Reinforcement learning (PPO)", "trl", "train-ppo", _LOSS,
@@ -145,6 +163,10 @@ JOBS = (
     Job("Learn phrases", "gensim", "phrases", "yes", "phrases_speed", "learning and joining phrases", "gensim", "gensim"),
     Job("Generate text", "transformers", "generate", _FP32,
         "generation_speed", "greedy generation, GPT-2 124M shape, 64 prompts", "transformers", "transformers", readme=True),
+    Job("Decode one prompt", "llama.cpp", "generate", "yes, up to rounding",
+        "llama_cpp_speed", "decoding, SmolLM 135M shape, one prompt of 32, 128 new tokens, 16", "llama.cpp", "xllamacpp"),
+    Job("Decode 16 prompts", "llama.cpp", "generate", "yes, up to rounding",
+        "llama_cpp_speed", "decoding, SmolLM 135M shape, 16 prompts of 32, 128 new tokens, 16", "llama.cpp", "xllamacpp"),
     Job("Translate", "transformers", "generate", _FP32,
         "translation_decoding_speed", "translation, beam 5", "transformers", "transformers"),
     Job("Score multiple choices", "lm-evaluation-harness", "score --choices", _FP32,
@@ -154,6 +176,12 @@ JOBS = (
     Job("Score with n-grams", "KenLM", "score", "yes", "ngram_speed", "scores of 100,000 lines", "kenlm", "kenlm"),
     Job("Sentence embeddings", "sentence-transformers", "embed", _FP32,
         "embedding_speed", "2,000 sentences, steady", "sentence-transformers", "sentence-transformers", readme=True),
+    Job("Sentence embeddings by RoBERTa base", "transformers", "embed", _FP32,
+        "embedding_speed", "roberta base shape", "transformers", "transformers"),
+    Job("Static sentence embeddings", "model2vec", "embed", "yes",
+        "embedding_speed", "100,000 lines by static token vectors", "model2vec", "model2vec"),
+    Job("Generate by T5 small", "transformers", "generate", _FP32,
+        "encoder_decoder_speed", "t5-small shape, greedy", "transformers", "transformers"),
     Job("Nearest words", "gensim", "neighbors", "yes", "neighbors_speed", "command: 10 nearest", "gensim", "gensim"),
     Job("Analogies", "gensim", "eval-vectors", "yes", "eval_vectors_speed", "analogies, 30,000 words x 100", "gensim", "gensim"),
     Job("Split text into pieces", "SentencePiece", "tokenize", "yes",

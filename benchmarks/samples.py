@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import importlib.util
 import itertools
+import json
 from pathlib import Path
 from pydoc_data.topics import topics
 from typing import Any
@@ -18,9 +19,11 @@ def help_topics() -> list[str]:
     return [line for line in lines if line]
 
 
-def wikipedia(path: Path) -> Path:
-    """Write articles of Wikipedia, blank lines between documents."""
-    path.write_bytes(gzip.decompress(published("enwiki_slice", "train.txt.gz").read_bytes()))
+def wikipedia(path: Path, most: int | None = None) -> Path:
+    """Write articles of Wikipedia, blank lines between documents; of the text so many bytes."""
+    path.write_bytes(
+        gzip.decompress(published("enwiki_slice", "train.txt.gz").read_bytes())[:most].rpartition(b"\n\n")[0]
+    )
     return path
 
 
@@ -47,30 +50,35 @@ def minilm() -> str:
     return str(Path(spec.origin).parent / "model")
 
 
+def byte_level(folder: Path, pieces: int, text: Path | None = None) -> dict[str, int]:
+    """Write a byte-level tokenizer learned from the text, or from CPython's help topics; returns the ids of its marks."""
+    from tokenizers import ByteLevelBPETokenizer
+    from transformers import GPT2TokenizerFast
+
+    learned = ByteLevelBPETokenizer()
+    lines = text.read_text(encoding="utf-8").split("\n") if text else help_topics()
+    learned.train_from_iterator(lines, pieces, special_tokens=["<|endoftext|>"])
+    folder.mkdir(parents=True, exist_ok=True)
+    learned.save(str(folder / "tokenizer.json"))
+    GPT2TokenizerFast(tokenizer_file=str(folder / "tokenizer.json")).save_pretrained(folder)
+    return {"bos_token_id": 0, "eos_token_id": 0}
+
+
 def gpt2(
     folder: Path, layers: int = 12, hidden: int = 768, *, vocab: int = 50257, pieces: int = 0, text: Path | None = None
 ) -> Path:
-    """A GPT-2 directory; weights are wide enough apart that greedy choices have no ties.
+    """A GPT-2 directory; weights are wide enough apart that greedy choices have no ties, and are numbers of bf16.
 
     Args:
-        pieces: of a byte-level tokenizer learned from the text, or from CPython's help topics; 0: no tokenizer.
+        pieces: of a tokenizer, see `byte_level`; 0: no tokenizer.
     """
     import torch
-    from transformers import GPT2Config, GPT2LMHeadModel, GPT2TokenizerFast
+    from transformers import GPT2Config, GPT2LMHeadModel
 
-    folder.mkdir(parents=True, exist_ok=True)
     sizes: dict[str, Any] = {"n_layer": layers, "n_embd": hidden, "n_head": max(1, hidden // 64), "vocab_size": vocab}
-    if pieces:
-        from tokenizers import ByteLevelBPETokenizer
-
-        learned = ByteLevelBPETokenizer()
-        lines = text.read_text(encoding="utf-8").split("\n") if text else help_topics()
-        learned.train_from_iterator(lines, pieces, special_tokens=["<|endoftext|>"])
-        learned.save(str(folder / "tokenizer.json"))
-        GPT2TokenizerFast(tokenizer_file=str(folder / "tokenizer.json")).save_pretrained(folder)
-        sizes |= {"bos_token_id": 0, "eos_token_id": 0}
+    sizes |= byte_level(folder, pieces, text) if pieces else {}
     torch.manual_seed(0)
-    GPT2LMHeadModel(GPT2Config(**sizes, initializer_range=0.05)).save_pretrained(folder)
+    GPT2LMHeadModel(GPT2Config(**sizes, initializer_range=0.05)).bfloat16().float().save_pretrained(folder)
     return folder
 
 
@@ -98,11 +106,12 @@ def gpt2_of_words(folder: Path, layers: int, hidden: int, words: int = 8192, con
     return folder
 
 
-def llama(folder: Path, layers: int = 30, hidden: int = 576, vocab: int = 49152) -> Path:
-    """A LLaMA directory of the shape of SmolLM 135M."""
+def llama(folder: Path, layers: int = 30, hidden: int = 576, vocab: int = 49152, *, pieces: int = 0) -> Path:
+    """A LLaMA directory of the shape of SmolLM 135M, as `gpt2`."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
+    marks: dict[str, Any] = byte_level(folder, pieces) if pieces else {"bos_token_id": 0, "eos_token_id": 0}
     torch.manual_seed(0)
     config: Any = LlamaConfig(
         vocab_size=vocab,
@@ -114,10 +123,9 @@ def llama(folder: Path, layers: int = 30, hidden: int = 576, vocab: int = 49152)
         max_position_embeddings=2048,
         tie_word_embeddings=True,
         initializer_range=0.05,
-        bos_token_id=0,
-        eos_token_id=0,
+        **marks,
     )
-    LlamaForCausalLM(config).save_pretrained(folder)
+    LlamaForCausalLM(config).bfloat16().float().save_pretrained(folder)
     return folder
 
 
@@ -133,6 +141,37 @@ def bert(folder: Path, text: Path, layers: int = 12, hidden: int = 768, pieces: 
     torch.manual_seed(0)
     BertForMaskedLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    return folder
+
+
+# family, its classes, and what differs from their default sizes, which are those of the base models
+ENCODERS: dict[str, tuple[str, dict[str, int]]] = {
+    "roberta": ("Roberta", {}),
+    "modernbert": ("ModernBert", {}),
+    "xlm-roberta": ("XLMRoberta", {"vocab_size": 250_002}),
+    "mpnet": ("MPNet", {}),
+}
+
+
+def encoder(folder: Path, family: str, layers: int = 0, hidden: int = 0) -> Path:
+    """A directory of random weights in the base shape of a family, or in a smaller one; all have the same tokenizer."""
+    import torch
+    import transformers
+    from tokenizers import ByteLevelBPETokenizer
+
+    learned: Any = ByteLevelBPETokenizer()
+    learned.train_from_iterator(help_topics(), 4000, special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+    merges = [tuple(pair) for pair in json.loads(learned._tokenizer.to_str())["model"]["merges"]]
+    transformers.RobertaTokenizer(vocab=learned.get_vocab(), merges=merges).save_pretrained(folder)
+    name, sizes = ENCODERS[family]
+    marks = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "cls_token_id": 0, "sep_token_id": 2}
+    if layers:
+        sizes = {**sizes, "num_hidden_layers": layers, "hidden_size": hidden, "intermediate_size": 2 * hidden,
+                 "num_attention_heads": hidden // 64}  # fmt: skip
+    torch.manual_seed(0)
+    getattr(transformers, f"{name}Model")(getattr(transformers, f"{name}Config")(**sizes, **marks)).save_pretrained(
+        folder
+    )
     return folder
 
 
