@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,16 +14,19 @@ import torch
 from tiny_encoder_decoders import tiny as tiny_pair
 from tiny_models import tiny
 
+from nlptools import messages
 from nlptools.batches.masking import MaskingVocabulary
 from nlptools.batches.pairs import PairBatches
 from nlptools.batches.pretraining import Layout, Phase, PretrainingBatches
 from nlptools.batches.source import BatchSource, Share
 from nlptools.batches.windows import ContiguousStreams, ShuffledWindows, TextBatch
 from nlptools.compute.backend import Backend
-from nlptools.configs import Compute, Training
+from nlptools.configs import Compute, Devices, Training
+from nlptools.configs.word_vectors import TrainW2V, VectorRun
 from nlptools.corpora.documents import Documents
 from nlptools.corpora.parallel import ParallelCorpus
 from nlptools.corpora.token_file import Corpus, TextCounts
+from nlptools.errors import Stopped
 from nlptools.files import artifacts
 from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
 from nlptools.text.pair_format import PairMarks
@@ -32,6 +38,7 @@ from nlptools.training.engine.weights import Weights
 from nlptools.training.objective import Objective
 from nlptools.training.objectives import CausalLM, Seq2Seq
 from nlptools.training.pretraining.objectives import Masked
+from nlptools.training.word_vectors.train import train_vectors
 
 
 def backend() -> Backend:
@@ -148,6 +155,34 @@ def sharded(directory: str, steps: str) -> None:
             mean = {f"mean.{name}": tensor for name, tensor in result.average.weights.items()}
             artifacts.save_tensors(place / "last.safetensors", {**objective.model.state_dict(), **mean, **numbers})
     here.close()
+
+
+WORD_VECTORS = {
+    "skip-gram": TrainW2V(),
+    "tree": TrainW2V(loss="hs"),
+    "softmax": TrainW2V(loss="softmax"),
+    "n-grams": TrainW2V(subwords="2-3", buckets=50),
+    "bag": TrainW2V(model="cbow"),
+    "bag and tree": TrainW2V(model="cbow", loss="hs", cbow_gradient="legacy"),
+    "bag and softmax": TrainW2V(model="cbow", loss="softmax"),
+    "positions": TrainW2V(model="cbow", position_weights=True, subwords="2-3", buckets=50),
+}
+
+
+def word_vectors(text: str) -> None:
+    """Train word vectors of each kind, stop after a round and go on; print the loss and the sum of the vectors of this process."""
+    messages.settings = messages.MessageSettings(quiet=True)
+    here, leave = backend(), Backend.close
+    Backend.close = lambda self: None  # type: ignore[method-assign]  # one group of processes for all runs
+    for name, settings in WORD_VECTORS.items():
+        settings = replace(settings, dim=8, min_count=1, epochs=2, sample=0)
+        run = VectorRun(output=f"{name}.txt", workers=1, max_time="0s")
+        with contextlib.suppress(Stopped):
+            train_vectors([text], settings, run, Devices(device="cpu"))
+            print(name, "was not stopped")
+        vectors = train_vectors([text], settings, replace(run, max_time=None), Devices(device="cpu"))
+        print(name, hashlib.sha256(np.ascontiguousarray(vectors.rows.take(range(len(vectors))))).hexdigest())
+    leave(here)
 
 
 if __name__ == "__main__":

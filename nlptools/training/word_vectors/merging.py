@@ -22,6 +22,7 @@ from nlptools.training.engine.stop import REASONS, Stop
 from nlptools.training.word_vectors.chunks import ChunkProgress, Chunks
 
 FREQUENT = 16  # one row in 16 is merged after each round
+_FEW = 64  # rows that are merged after each round, at least: each token uses all position weights
 WHOLE = 8  # rounds after which all rows are merged
 _ROUND = 4  # chunks of a worker in a round, at most
 _ROUNDS = 32  # rounds of an epoch, at least, if the text is long enough
@@ -65,7 +66,7 @@ class MergedChunks:
 
     @staticmethod
     def _rows(table: Tensor, last: bool) -> range:
-        some = -(-len(table) // FREQUENT)
+        some = min(len(table), max(_FEW, -(-len(table) // FREQUENT)))
         return range(len(table) - some, len(table)) if last else range(some)
 
     def run(self, progress: ChunkProgress, last: int, report: Callable[[ChunkProgress], bool]) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+import rank_programs
 import torch
-from running import ended, processes
+from running import ended, processes, rows
 
 from nlptools.training.word_vectors.merging import merged
 from nlptools.vectors.files import formats
@@ -28,6 +31,36 @@ def write_topics(path: Path, lines: int) -> None:
     words = np.minimum(draw.zipf(1.3, (lines, 10)) - 1, 9)
     topics = draw.integers(0, 8, lines)
     path.write_text("".join(" ".join(f"t{t}w{w}" for w in row) + "\n" for t, row in zip(topics, words, strict=True)))
+
+
+def test_two_processes_have_equal_vectors(tmp_path: Path, fork_server: list[str]) -> None:
+    """With each kind of input and output, in a run that stops after its first round and goes on."""
+    write_topics(tmp_path / "text.txt", 200)
+    program = (rank_programs.__file__, "word_vectors", "text.txt")
+    (one, _), (two, _) = ended(processes(2, tmp_path, *program, command=fork_server))
+    assert one == two
+    lines = [line.rpartition(" ") for line in one.split("\n")[:-1]]
+    assert [name for name, _, _ in lines] == list(rank_programs.WORD_VECTORS), "each run stopped, and ended"
+    assert len({digest for _, _, digest in lines}) == len(lines)
+
+
+@pytest.mark.slow
+def test_a_signal_to_one_process_stops_both(tmp_path: Path, fork_server: list[str]) -> None:
+    """With status 75, and the same command goes on."""
+    write_topics(tmp_path / "text.txt", 3000)
+    options = ("--dim", 8, "--min-count", 1, "--workers", 1, "--device", "cpu")
+    for number, kind in enumerate((("--loss", "hs", "--subwords", "2-3"), ("--model", "cbow", "--loss", "softmax"))):
+        command = ("train-w2v", *options, *kind, "--epochs", 1000, "-o", f"vectors{number}", "text.txt")
+        started = processes(2, tmp_path, *command, command=fork_server)
+        log, until = tmp_path / f"vectors{number}/log.jsonl", time.monotonic() + 60
+        while not log.exists() or not rows(log.parent, "train"):
+            assert started[0].poll() is None and time.monotonic() < until, ended(started)
+            time.sleep(0.05)
+        started[number].send_signal(signal.SIGTERM)
+        (_, err), (_, quiet) = ended(started, 75)
+        assert "stopped by SIGTERM" in err and "stopped by" not in quiet, (err, quiet)
+        [(_, err), _] = ended(processes(2, tmp_path, *command, "--max-time", "0s", command=fork_server), 75)
+        assert "continuing at" in err, err
 
 
 @pytest.mark.slow
