@@ -170,7 +170,7 @@ WORD_VECTORS = {
 
 
 def word_vectors(text: str) -> None:
-    """Train word vectors of each kind, stop after a round and go on; print the loss and the sum of the vectors of this process."""
+    """Train word vectors of each kind, stop after a round and go on; print a digest of the vectors of this process."""
     messages.settings = messages.MessageSettings(quiet=True)
     here, leave = backend(), Backend.close
     Backend.close = lambda self: None  # type: ignore[method-assign]  # one group of processes for all runs

@@ -15,10 +15,10 @@ from typing import Protocol, Self, TypeVar
 
 from nlptools import environment, messages
 from nlptools.errors import UsageError, display
-from nlptools.files import artifacts, atomic
+from nlptools.files import artifacts, atomic, directory_lock, replaced_run
 from nlptools.files.json_fields import child
 from nlptools.json_types import JsonObject
-from nlptools.training.engine import replaced_run, run_directory, stop
+from nlptools.training.engine import run_directory, stop
 from nlptools.training.engine.run_directory import RECORD, Record, RunData, RunSettings
 
 D = TypeVar("D", bound=RunData)
@@ -94,7 +94,7 @@ def run(
         Any error of the trainer. After an error before the first checkpoint, the directory has the run that was there before.
     """
     settings, force = trainer.settings(), force and resume != "must"
-    with stop.despite_closed_pipes(), run_directory.locked(directory), contextlib.ExitStack() as stack:
+    with stop.despite_closed_pipes(), directory_lock.locked(directory), contextlib.ExitStack() as stack:
         settle = partial(replaced_run.settle, directory)
         settle()  # after a crash
         stack.callback(settle)

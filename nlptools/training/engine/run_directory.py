@@ -1,9 +1,8 @@
-"""The directory of a run: its lock, its record in training.json, and whether a run in it may continue."""
+"""The directory of a run: its record in training.json, and whether a run in it may continue."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import platform
@@ -15,22 +14,20 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from importlib import metadata
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from nlptools import bundle, environment
 from nlptools.configs.combinations import free_options
-from nlptools.errors import BundleError, OutputError, Stopped, display, reason
-from nlptools.files import artifacts, atomic
+from nlptools.errors import BundleError, OutputError, Stopped, display
+from nlptools.files import artifacts, atomic, directory_lock, replaced_run
 from nlptools.files.json_fields import child, texts
 from nlptools.json_types import JsonObject
-from nlptools.training.engine import replaced_run
 from nlptools.version import __version__
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 RECORD = replaced_run.RECORD
-LOCK = ".lock"
 FINISHED = "{}: the run is finished already; --force repeats it"  # the message of a repeated command
 Record = dict[str, object]  # the content of training.json
 READING = "reading"  # status of a run that is still reading its text, or failed to
@@ -84,55 +81,6 @@ class RunData(Protocol):
         """The description in training.json: names, checksums and counts of each part."""
 
 
-@contextlib.contextmanager
-def locked(directory: Path) -> Iterator[None]:
-    """Lock the directory for one run, and create it if necessary. The lock ends with the process, even if that is killed.
-
-    Directories that were created here and are empty at the end are removed with the lock.
-
-    Raises:
-        OutputError: it cannot be created, or another run has locked it; the message has host, process and start time.
-    """
-    created = [path for path in (directory, *directory.parents) if not path.exists()]
-    with _lock(directory) as handle:
-        holder = f"host {socket.gethostname()}, process {os.getpid()}, since {time.strftime('%Y-%m-%dT%H:%M:%S')}\n"
-        with contextlib.suppress(OSError):  # the disk may be full; the lock holds without its text
-            handle.truncate(0)
-            os.write(handle.fileno(), holder.encode())
-        try:
-            yield
-        finally:
-            with contextlib.suppress(OSError):
-                if os.path.samestat(os.fstat(handle.fileno()), os.stat(directory / LOCK)):
-                    os.unlink(directory / LOCK)
-                for path in created:
-                    path.rmdir()
-
-
-def _lock(directory: Path) -> IO[str]:
-    """The lock file, open and locked. Raises as `locked`."""
-    path, name = directory / LOCK, display(str(directory))
-    while True:
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-            handle = open(path, "a+", encoding="utf-8")  # noqa: SIM115  held for the whole run
-        except OSError as error:
-            raise OutputError(f"{name}: cannot be created: {reason(error)}") from None
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            with contextlib.suppress(FileNotFoundError):  # another run has ended meanwhile and removed the file
-                if os.path.samestat(os.fstat(handle.fileno()), os.stat(path)):
-                    return handle
-            handle.close()
-        except BlockingIOError:
-            with handle:
-                handle.seek(0)
-                raise OutputError(f"{name}: locked by another run ({handle.read().strip()})") from None
-        except OSError as error:
-            with handle:
-                raise OutputError(f"{name}: cannot be locked: {reason(error)}") from None
-
-
 def previous(directory: Path, resume: str, force: bool, settings: RunSettings) -> JsonObject | None:
     """The record of the run to continue in `directory`, or None to start a new one.
 
@@ -144,7 +92,7 @@ def previous(directory: Path, resume: str, force: bool, settings: RunSettings) -
     name = display(str(directory))
     record = _read_record(directory)
     atomic.sweep(directory / RECORD)  # of a run that was killed at its start: the directory is then empty
-    if record is None and any(path.name != LOCK for path in directory.iterdir()):
+    if record is None and any(path.name != directory_lock.NAME for path in directory.iterdir()):
         raise OutputError(f"{name}: exists and holds no training run", hint="choose another directory")
     if record is None or record["status"] == READING:
         if resume == "must":

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 from dataclasses import dataclass
 from pathlib import Path
 
 from nlptools.errors import BundleError, InputError, OutputError, Stopped, display
-from nlptools.files import artifacts
+from nlptools.files import artifacts, directory_lock
 from nlptools.training.engine import finished_files
-from nlptools.training.engine.run_directory import LOCK, RECORD
+from nlptools.training.engine.run_directory import RECORD
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ def run_state(output: str) -> RunState:
         directory = Path(f"{output}.run")  # holds a run that will write the file `output`
         if not directory.is_dir() and finished_files.recall(Path(output), directory) is not None:
             return FINISHED
-    if _is_locked(directory):
+    if directory_lock.is_locked(directory):
         return RUNNING
     if not (directory / RECORD).is_file():
         raise InputError(f"{display(output)}: holds no training run")
@@ -49,18 +48,6 @@ def run_state(output: str) -> RunState:
         raise BundleError(f"{display(str(directory / RECORD))}: not the record of a training run")
     _check_checkpoints(directory / "checkpoints")
     return STOPPED
-
-
-def _is_locked(directory: Path) -> bool:
-    """Whether a run has locked the directory."""
-    try:
-        with open(directory / LOCK, "rb") as handle:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:  # there is no lock, or the file system has none
-        return False
-    return False
 
 
 def _check_checkpoints(place: Path) -> None:

@@ -24,13 +24,13 @@ from nlptools.corpora import word_sequences as data
 from nlptools.corpora.word_sequences import Sequences
 from nlptools.environment import available_threads
 from nlptools.errors import Diverged, OutputError, Stopped, UsageError, display, reading
-from nlptools.files import artifacts, atomic, streams
+from nlptools.files import artifacts, atomic, directory_lock, replaced_run, streams
 from nlptools.files.json_fields import built, child
 from nlptools.json_types import JsonObject
 from nlptools.text import unknown
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.vocab import Vocab
-from nlptools.training.engine import finished_files, lifecycle, replaced_run, run_directory
+from nlptools.training.engine import finished_files, lifecycle, run_directory
 from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.lifecycle import Outcome
 from nlptools.training.engine.log import Log
@@ -180,7 +180,7 @@ class _WordVectors:
         if different:
             said = f"{name}: exists, from a run with other settings ({', '.join(different)})"
             raise OutputError(said, hint="--force replaces it")
-        with run_directory.locked(directory):
+        with directory_lock.locked(directory):
             with atomic.scratch_directory("nlptools-w2v-") as scratch:
                 if self.read(scratch).digests() != before["data_sha256"]:
                     raise OutputError(f"{name}: exists, from a run on other text", hint="--force replaces it")

@@ -20,7 +20,7 @@ from nlptools import errors, messages
 from nlptools.batches.source import BatchSource
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Training
-from nlptools.files import artifacts
+from nlptools.files import artifacts, directory_lock
 from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.training.engine import job, run_directory
 from nlptools.training.engine.job import Trained, run_job
@@ -399,10 +399,10 @@ def test_a_lock_that_another_run_has_just_removed_is_taken_anew(
 
     real = fcntl.flock
     monkeypatch.setattr(fcntl, "flock", flock)
-    with run_directory.locked(tmp_path):
+    with directory_lock.locked(tmp_path):
         assert len(calls) == 2 and (tmp_path / ".lock").read_text().startswith("host ")
         with pytest.raises(errors.OutputError, match=rf"locked by another run \(host .*, process {os.getpid()},"):
-            with run_directory.locked(tmp_path):
+            with directory_lock.locked(tmp_path):
                 pass
     assert not list(tmp_path.iterdir())
 

@@ -10,8 +10,7 @@ from conftest import Run
 from faulty_command import SIGNALS
 from toy_trainers import TRAINERS, data
 
-from nlptools.files import artifacts
-from nlptools.training.engine import replaced_run
+from nlptools.files import artifacts, replaced_run
 from nlptools.training.engine.checkpoint import Checkpoints
 
 PROGRAM = Path(__file__).parents[2] / "faulty_command.py"

@@ -10,7 +10,7 @@ import pytest
 from conftest import Run
 
 from nlptools.errors import BundleError, InputError
-from nlptools.training.engine import run_directory
+from nlptools.files import directory_lock
 from nlptools.training.engine.run_state import FINISHED, RUNNING, STOPPED, run_state
 
 STOPPED_RUN = Path(__file__).parent / "stopped/lm/run"
@@ -20,7 +20,7 @@ def test_a_stopped_run(tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(STOPPED_RUN, run)
     assert run_state(str(run)) == STOPPED
-    with run_directory.locked(run):
+    with directory_lock.locked(run):
         assert run_state(str(run)) == RUNNING
     assert run_state(str(run)) == STOPPED
     checkpoints = sorted((run / "checkpoints").iterdir())
