@@ -30,11 +30,17 @@ def locate(name: str | Path) -> Path:
     sentence-transformers, the organization can be omitted. The cache is in the directory of `huggingface_hub`:
     $HF_HUB_CACHE, $HF_HOME/hub or $XDG_CACHE_HOME/huggingface/hub, where $XDG_CACHE_HOME is ~/.cache by default.
 
+    A model that a killed run of training was replacing is first put back, see `replaced_run.restore`.
+
     Raises:
-        BundleError: a snapshot in the cache lacks a file.
+        BundleError: a snapshot in the cache lacks a file, or a run of training replaces the model.
     """
     path = Path(name)
     if path.exists():
+        if path.is_dir():
+            from nlptools.files import replaced_run  # slow to import
+
+            replaced_run.restore(path)
         return path
     for full, revision in _full_names(str(name)):
         snapshot = _snapshot(_hub() / f"models--{full.replace('/', '--')}", revision)

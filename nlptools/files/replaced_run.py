@@ -1,17 +1,20 @@
 """The run that --force replaces: it stays in a hidden folder of its directory until the new run has saved something.
 
-After an error before that, and by the next command after a crash, it is put back. In each state that a crash leaves, the record
-(training.json) tells which files belong to which run: it is the last file to move away and the first to come back.
+After an error before that, it is put back; after a crash, by the next command that trains there or reads the directory. In each
+state that a crash leaves, the record (training.json) tells which files belong to which run: it is the last file to move away and
+the first to come back.
 """
 
 from __future__ import annotations
 
 import contextlib
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
-from nlptools.errors import BundleError
-from nlptools.files import artifacts
+from nlptools import messages
+from nlptools.errors import BundleError, OutputError, display
+from nlptools.files import artifacts, directory_lock
 from nlptools.json_types import JsonObject
 
 RECORD = "training.json"
@@ -41,11 +44,46 @@ def settle(directory: Path) -> None:
     folder = directory / FOLDER
     if not folder.is_dir():
         return
+    if _is_superseded(directory):
+        drop(directory)
+    else:
+        _put_back(directory)
+
+
+def restore(directory: Path) -> None:
+    """Put the replaced run back, for a command that reads the directory, if the new run was killed before it saved anything.
+
+    Without a replaced run, do nothing.
+
+    Raises:
+        BundleError: the directory has no model, because the new run is at work, or was killed after it had saved something.
+    """
+    folder, name = directory / FOLDER, display(str(directory))
+    if not folder.is_dir():
+        return
+    is_running = directory_lock.is_locked(directory)
+    with contextlib.suppress(OutputError, OSError), directory_lock.locked(directory):
+        if folder.is_dir() and not _is_superseded(directory):
+            _put_back(directory)
+            messages.note(f"{name}: a killed run of training has saved nothing, so the run that it replaced is back")
+    if folder.is_dir() and not (directory / artifacts.MANIFEST).is_file():
+        found = "a run of training is replacing the model" if is_running else "no model: its run of training was killed"
+        kept = f"{display(str(folder))} has the model before, until the new run ends"
+        raise BundleError(
+            f"{name}: {found}", hint=kept if is_running else f"the same command continues the run; {kept}"
+        )
+
+
+def _is_superseded(directory: Path) -> bool:
+    """Whether the new run has saved something. While the files of the replaced run move, there is no new run yet."""
+    return (directory / FOLDER / RECORD).is_file() and _has_saved(directory)
+
+
+def _put_back(directory: Path) -> None:
+    """Move the replaced run back, in place of the new one."""
+    folder = directory / FOLDER
     if (folder / RECORD).is_file():  # else a crash came while its files moved, and there is no other run
-        if _has_saved(directory):
-            drop(directory)
-            return
-        clear(directory)
+        clear(directory, names(folder)[:-1])  # the new run was perhaps killed before it had a manifest
         _move(folder, directory, RECORD)
     for path in sorted(path.relative_to(folder) for path in folder.iterdir()):
         _move(folder, directory, str(path))
@@ -57,9 +95,9 @@ def drop(directory: Path) -> None:
     shutil.rmtree(directory / FOLDER, ignore_errors=True)
 
 
-def clear(directory: Path) -> None:
-    """Remove the files of a run and nothing else. The record comes last: while it exists, the other files belong to a run."""
-    for name in names(directory):
+def clear(directory: Path, more: Iterable[str] = ()) -> None:
+    """Remove the files of a run, and `more`, and nothing else. The record comes last: while it exists, the other files belong to a run."""
+    for name in (*more, *names(directory)):
         path = directory / name
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)  # leaves a link to a folder, perhaps on another disk, as it is

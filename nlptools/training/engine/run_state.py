@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
 from nlptools.errors import BundleError, InputError, OutputError, Stopped, display
-from nlptools.files import artifacts, directory_lock
+from nlptools.files import artifacts, directory_lock, replaced_run
 from nlptools.training.engine import finished_files
 from nlptools.training.engine.run_directory import RECORD
 
@@ -38,6 +39,8 @@ def run_state(output: str) -> RunState:
             return FINISHED
     if directory_lock.is_locked(directory):
         return RUNNING
+    with contextlib.suppress(BundleError):  # of a run that is to be continued
+        replaced_run.restore(directory)
     if not (directory / RECORD).is_file():
         raise InputError(f"{display(output)}: holds no training run")
     status = artifacts.read_json(directory / RECORD).get("status")

@@ -10,8 +10,12 @@ from conftest import Run
 from faulty_command import SIGNALS
 from toy_trainers import TRAINERS, data
 
-from nlptools.files import artifacts, replaced_run
+from nlptools import bundle
+from nlptools.errors import BundleError
+from nlptools.files import artifacts, directory_lock, hub_cache, replaced_run
 from nlptools.training.engine.checkpoint import Checkpoints
+from nlptools.training.engine.run_state import RUNNING, STOPPED, run_state
+from nlptools.vectors.files.formats import load as vectors
 
 PROGRAM = Path(__file__).parents[2] / "faulty_command.py"
 TRAIN = [*shlex.split(TRAINERS["train-lm"]), "-o", "lm"]
@@ -84,6 +88,21 @@ def test_no_crash_loses_a_run(tmp_path: Path) -> None:
     assert contents(place) == old
 
 
+def test_readers_wait_for_no_one(tmp_path: Path) -> None:
+    """While the new run is at work, they are told where the model is; after a crash they find it in its place."""
+    old = run_of(tmp_path / "lm", "old", saved=True)
+    replaced_run.set_aside(tmp_path / "lm")
+    run_of(tmp_path / "lm", "new", saved=False)
+    (tmp_path / "lm/manifest.json").unlink()
+    with directory_lock.locked(tmp_path / "lm"):
+        for read in (hub_cache.locate, bundle.load, vectors):
+            with pytest.raises(BundleError, match="a run of training is replacing the model") as raised:
+                read(str(tmp_path / "lm"))
+            assert f"{tmp_path}/lm/.replaced has the model before" in str(raised.value.hint)
+        assert run_state(str(tmp_path / "lm")) == RUNNING
+    assert hub_cache.locate(tmp_path / "lm") == tmp_path / "lm" and contents(tmp_path / "lm") == old
+
+
 def test_a_run_that_has_saved_something_stays(tmp_path: Path) -> None:
     run_of(tmp_path, "old", saved=False)
     replaced_run.set_aside(tmp_path)
@@ -116,9 +135,15 @@ def test_signals_and_crashes_of_a_process(tmp_path: Path, fork: Run, trained: di
         if fault == "KILL":  # nothing can be done before the next command
             refused = fork(*TRAIN, "--seed", "3")
             assert refused.code == 73 and "holds a run with other settings (seed)" in refused.err
+            assert fork(PROGRAM, fault, "spool", tmp_path / "again", *OTHER).code == -SIGNALS[fault]
+            shown = fork("describe", "lm")
+            assert shown.code == 0 and "the run that it replaced is back" in shown.err, shown.err
         assert contents(tmp_path / "lm") == trained, fault
     assert (
         fork(PROGRAM, "KILL", "save", tmp_path / "saved", *OTHER).code == -SIGNALS["KILL"]
     )  # after the first checkpoint
+    with pytest.raises(BundleError, match="no model: its run of training was killed"):
+        bundle.load(tmp_path / "lm")
+    assert hub_cache.locate(tmp_path / "lm" / replaced_run.FOLDER) and run_state(str(tmp_path / "lm")) == STOPPED
     assert fork(*OTHER, "--resume", "must").code == 0
     assert contents(tmp_path / "lm") != trained and not (tmp_path / "lm" / replaced_run.FOLDER).exists()
