@@ -96,7 +96,10 @@ def drop(directory: Path) -> None:
 
 
 def clear(directory: Path, more: Iterable[str] = ()) -> None:
-    """Remove the files of a run, and `more`, and nothing else. The record comes last: while it exists, the other files belong to a run."""
+    """Remove the files of a run, and `more`, and nothing else.
+
+    The record comes last: while it exists, the other files belong to a run.
+    """
     for name in (*more, *names(directory)):
         path = directory / name
         if path.is_dir():

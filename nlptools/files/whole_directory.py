@@ -31,50 +31,43 @@ def check_target(path: str, kind: str, is_kind: Callable[[Path], bool], *, force
 
 
 @contextlib.contextmanager
-def _moved_away(target: Path) -> Iterator[None]:
-    """Give `target`, if it exists, a hidden name, and remove it at the end: it is never there in parts."""
+def _moved_away(target: Path, aside: Path) -> Iterator[None]:
+    """Move `target`, if it exists, to `aside`, and back after an error: it is never there in parts."""
     if not target.exists():
         yield
         return
-    aside = Path(atomic.temporary_directory(target))
-    mode = target.stat().st_mode
+    target.replace(aside)
     try:
-        target.replace(aside)
-        try:
-            aside.chmod(0o700)  # if this process is killed, the next one removes it
-            yield
-        except BaseException:
-            aside.replace(target)
-            target.chmod(mode)
-            raise
-    finally:
-        atomic.discard(aside)
+        yield
+    except BaseException:
+        aside.replace(target)
+        raise
 
 
 @contextlib.contextmanager
 def replacing(path: str) -> Iterator[Path]:
     """A new directory, which replaces `path` if the context ends without an error.
 
-    On Linux, the two are exchanged at once: whenever the process is killed, `path` is the old or the new directory.
+    On Linux, the two are exchanged at once: whenever the process is killed, `path` is the old or the new directory. Either is
+    in a hidden directory while it has not that name, and `atomic.sweep` removes what a killed process left there.
 
     Raises:
         OutputError: it cannot be created or renamed.
     """
     target = Path(path).absolute()
     try:
-        temporary = Path(atomic.temporary_directory(target))
+        hidden = Path(atomic.temporary_directory(target))
     except OSError as error:
         raise OutputError(f"{display(path)}: {reason(error)}") from None
+    new, old = hidden / "new", hidden / "old"
     try:
-        yield temporary
-        if target.exists() and atomic.exchange(temporary, target):
-            temporary.chmod(0o700)  # the old one: if this process is killed, the next one removes it
-        else:
-            with _moved_away(target):
-                temporary.replace(target)
-        target.chmod(0o755)
+        new.mkdir()
+        yield new
+        if not (target.exists() and atomic.exchange(new, target)):
+            with _moved_away(target, old):
+                new.replace(target)
         atomic.sync_directory(target.parent)
     except OSError as error:
         raise OutputError(f"{display(path)}: {reason(error)}") from None
     finally:
-        atomic.discard(temporary)
+        atomic.discard(hidden)
