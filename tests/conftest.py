@@ -82,6 +82,7 @@ class Finished:
 
 
 Run = Callable[..., Finished]
+Record = Callable[[str, object], None]  # the fixture record_property; "count": the number of cases of a test
 
 
 # Results are compared to the last digits in fp32, which `--precision auto` would not take on a processor with bf16 units.

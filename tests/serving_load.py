@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 RETRY = 0.1  # seconds until a client asks again that was told to come later
+WELL_BEHAVED = ("good", "stream", "slow")
 GREEDY = {"temperature": 0, "max_tokens": 6}
 
 
@@ -25,6 +26,7 @@ class Load:
         self.random = random.Random(seed)
         self.outcomes: Counter[str] = Counter()  # "kind: outcome" -> number of requests
         self.wrong: list[str] = []  # what no client may see
+        self.seconds: list[float] = []  # that good clients have waited for their texts
         self.texts: dict[str, str] = {}  # prompt -> its greedy continuation
 
     async def learn(self) -> None:
@@ -32,11 +34,20 @@ class Load:
         for prompt in ("w1", "w2", "w3", "w4"):
             self.texts[prompt] = await self._completion(prompt)
 
-    async def run(self, clients: int, seconds: float) -> None:
-        """Keep `clients` clients at work for so long; each begins again when it is done. All wait for their answers."""
+    async def run(self, clients: int, seconds: float, bad: bool = True) -> None:
+        """Keep `clients` clients at work for so long; each begins again when it is done. All wait for their answers.
+
+        Without `bad`, those of them that behave badly stay away.
+        """
         end = time.monotonic() + seconds
         kinds = (self.good, self.stream, self.good, self.slow, self.broken, self.oversized, self.good, self.silent)
-        await asyncio.gather(*(self._repeat(kinds[number % len(kinds)], end) for number in range(clients)))
+        chosen = [kinds[number % len(kinds)] for number in range(clients)]
+        await asyncio.gather(*(self._repeat(kind, end) for kind in chosen if bad or kind.__name__ in WELL_BEHAVED))
+
+    @property
+    def accepted(self) -> int:
+        """How many requests of clients that behave well were answered."""
+        return sum(self.outcomes[f"{kind}: answered"] for kind in WELL_BEHAVED)
 
     async def _repeat(self, client: Callable[[], Awaitable[str]], end: float) -> None:
         kind = client.__name__
@@ -45,7 +56,7 @@ class Load:
                 outcome = await client()
             except (ConnectionError, asyncio.IncompleteReadError, TimeoutError) as error:
                 outcome = type(error).__name__
-                if kind in ("good", "stream", "slow"):
+                if kind in WELL_BEHAVED:
                     self.wrong.append(f"{kind}: {outcome}")
             self.outcomes[f"{kind}: {outcome}"] += 1
 
@@ -53,9 +64,10 @@ class Load:
 
     async def good(self) -> str:
         """Wants a text, and asks again while the server has no room."""
-        prompt = self.random.choice(list(self.texts))
+        prompt, began = self.random.choice(list(self.texts)), time.monotonic()
         if await self._completion(prompt) != self.texts[prompt]:
             self.wrong.append(f"another text of {prompt}")
+        self.seconds.append(time.monotonic() - began)
         return "answered"
 
     async def stream(self) -> str:

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from conftest import Record
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -49,10 +50,11 @@ def edited(data: bytes, edits: list[tuple[float, int, bytes, int]]) -> bytes:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_changed_files_are_read_or_refused(name: str, tmp_path: Path) -> None:
+def test_changed_files_are_read_or_refused(name: str, tmp_path: Path, record_property: Record) -> None:
     messages.settings.quiet = True
     seeds = [path.read_bytes() for path in sorted((CORPUS / name).iterdir())]
     assert seeds
+    record_property("count", EXAMPLES + len(seeds))
     for seed in seeds:
         run(name, seed, tmp_path)
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from conftest import within
+from conftest import Record, within
 from tiny_bundles import words_bundle
 
 from tests.models.test_peft import adapters
@@ -410,7 +410,8 @@ def size_of(path: Path) -> int:
     return sum(each.stat().st_size for each in files if not each.is_symlink())
 
 
-def test_hostile_files(place: Path) -> None:
+def test_hostile_files(place: Path, record_property: Record) -> None:
+    record_property("count", len(FILES))
     assert len(FILES) >= 100 and len({each.name for each in FILES}) == len(FILES)
     wrong = []
     for hostile in FILES:

@@ -44,7 +44,7 @@ def rows(path: Path = RECORDS) -> dict[tuple[str, str, str], dict[str, Any]]:
 
 def record(verdicts: Iterable[Row]) -> None:
     """Put verdicts into the records, in the place of earlier ones."""
-    here = _here()
+    here = origin()
     order = [(part, case, name) for part, cases in CASES.items() for name in TOOLS for case in cases]
     with open(__file__, "rb") as lock:  # several tools may be tried at once
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -56,7 +56,8 @@ def record(verdicts: Iterable[Row]) -> None:
 
 
 @functools.cache
-def _here() -> dict[str, str]:
+def origin() -> dict[str, str]:
+    """Processor, commit and date."""
     sys.path.insert(0, str(FOLDER.parent))
     from records import machine
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from conftest import Finished, within
+from conftest import Finished, Record, within
 
 from nlptools.cli import COMMANDS
 from tests.cli.test_shares import place as place  # its fixture
@@ -148,8 +148,10 @@ def test_every_command_has_a_row() -> None:
     assert sorted(rows) == sorted(COMMANDS), "give the new command a job, or its reason"
 
 
-def test_light_commands(place: Path) -> None:
-    wrong = failures(place, LIGHT, [(name, defect) for name in LIGHT for defect in ALL])
+def test_light_commands(place: Path, record_property: Record) -> None:
+    cells = [(name, defect) for name in LIGHT for defect in ALL]
+    record_property("count", len(cells))
+    wrong = failures(place, LIGHT, cells)
     assert not wrong, "\n".join(wrong)
 
 
@@ -161,6 +163,8 @@ def test_some_defects_of_models(place: Path) -> None:
 
 
 @pytest.mark.slow
-def test_all_defects_of_models(place: Path) -> None:
-    wrong = failures(place, MODELS, [(name, defect) for name in MODELS for defect in ALL])
+def test_all_defects_of_models(place: Path, record_property: Record) -> None:
+    cells = [(name, defect) for name in MODELS for defect in ALL]
+    record_property("count", len(cells))
+    wrong = failures(place, MODELS, cells)
     assert not wrong, "\n".join(wrong)

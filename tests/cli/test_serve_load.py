@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import statistics
 import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from conftest import Run
+from conftest import Record, Run
 from serving_load import Load
 
 from tests.cli.test_serve import serving
@@ -27,9 +28,12 @@ def descriptors(pid: int) -> int:
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
-def load(words: Path, server: list[str], clients: int, seconds: float, *options: str) -> tuple[Load, list[int]]:
-    """Clients at work for so long, and the memory of the server at its half and at the end. No request may be lost."""
-    with serving(words, server, "--most-body", "1M", *options) as (address, process):
+def load(words: Path, server: list[str], clients: int, seconds: float, record: Record) -> tuple[Load, list[int]]:
+    """Clients at work for so long, and the memory of the server before that, at its half and at the end.
+
+    Before, those that behave well are alone for a fifth of the time. No request may be lost.
+    """
+    with serving(words, server, "--most-body", "1M") as (address, process):
         place = urlsplit(address)
         assert place.hostname and place.port
         clients_at_work, taken = Load(place.hostname, place.port, 1 << 20), []
@@ -37,10 +41,18 @@ def load(words: Path, server: list[str], clients: int, seconds: float, *options:
         async def run() -> int:
             await clients_at_work.learn()
             before = descriptors(process.worker)
-            for _ in range(2):
-                await clients_at_work.run(clients, seconds / 2)
+            for bad, share in ((False, 0.2), (True, 0.5), (True, 0.5)):
+                clients_at_work.seconds = []
+                await clients_at_work.run(clients, seconds * share, bad)
                 await asyncio.sleep(0.2)
                 taken.append(memory(process.worker))
+                waited = statistics.quantiles(clients_at_work.seconds, n=100)
+                for percent in (50, 99):
+                    name = "with bad ones" if bad else "alone"
+                    record(
+                        f"seconds that {percent} of 100 good clients waited at most, {name}",
+                        round(waited[percent - 1], 3),
+                    )
             return before
 
         before = asyncio.run(run())
@@ -51,12 +63,16 @@ def load(words: Path, server: list[str], clients: int, seconds: float, *options:
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=30)
         assert (process.returncode, errors) == (-signal.SIGTERM, "")
+    record("count", clients_at_work.accepted)
+    record("lost", len(clients_at_work.wrong))
+    for when, size in zip(("start", "half", "end"), taken, strict=True):
+        record(f"memory at the {when}, MB", size >> 20)
     print(*sorted(clients_at_work.outcomes.items()), taken, sep="\n")
     return clients_at_work, taken
 
 
-def test_thirty_clients(words: Path, fork_server: list[str]) -> None:
-    clients, _ = load(words, fork_server, 30, 1)
+def test_thirty_clients(words: Path, fork_server: list[str], record_property: Record) -> None:
+    clients, _ = load(words, fork_server, 30, 1, record_property)
     assert not clients.wrong
     for kind in ("good: answered", "stream: answered", "slow: answered", "broken: left", "silent: left"):
         assert clients.outcomes[kind], kind
@@ -64,8 +80,8 @@ def test_thirty_clients(words: Path, fork_server: list[str]) -> None:
 
 
 @pytest.mark.slow
-def test_a_thousand_clients(words: Path, fork_server: list[str]) -> None:
-    clients, (half, end) = load(words, fork_server, 1000, SECONDS)
+def test_a_thousand_clients(words: Path, fork_server: list[str], record_property: Record) -> None:
+    clients, (_, half, end) = load(words, fork_server, 1000, SECONDS, record_property)
     assert not clients.wrong and clients.outcomes["good: answered"] >= 375
     assert end - half < 32 << 20
 

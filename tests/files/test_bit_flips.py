@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from conftest import Run
+from conftest import Record, Run
 from tiny_bundles import words_bundle
 
 from nlptools.errors import BundleError
@@ -66,8 +66,9 @@ def test_a_hundred_flips(model: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_thousand_flips_and_all_of_the_manifest(model: Path) -> None:
+def test_a_thousand_flips_and_all_of_the_manifest(model: Path, record_property: Record) -> None:
     manifest = model / artifacts.MANIFEST
+    record_property("count", 1000 + 8 * manifest.stat().st_size)
     assert missed(model, draw(model, 1000)) == []
     assert missed(model, [(manifest, bit) for bit in range(8 * manifest.stat().st_size)]) == []
 

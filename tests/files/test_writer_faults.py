@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from conftest import ALL
+from conftest import ALL, Record
 from faults import Fault, Killed
 from tiny_bundles import WORDS
 from tiny_encoder_decoders import tiny as tiny_pair
@@ -143,7 +143,7 @@ def points(place: Path, kind: Kind, how: dict[str, Any], first: int = 1, step: i
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_what_was_there_or_the_new_one_is_whole(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_there_or_the_new_one_is_whole(tmp_path: Path, name: str, record_property: Record) -> None:
     first, place, counts = int(time.strftime("%m")) % STEP + 1, tmp_path, {}
     for number, (fault, how) in enumerate(FAULTS.items()):
         before, place = place, tmp_path / fault
@@ -151,9 +151,7 @@ def test_what_was_there_or_the_new_one_is_whole(tmp_path: Path, name: str, capsy
         if number:
             (before / "out").rename(place / "out")
         counts[fault] = points(place, KINDS[name], how, (first + number) % STEP + 1, STEP)
-    if ALL:
-        with capsys.disabled():
-            print(f"\n{name}: {sum(counts.values())} points: {counts}", end=" ")
+    record_property("count", sum(counts.values()))
     assert min(counts.values()) >= (40 if ALL else 5)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from conftest import within
+from conftest import Record, within
 from stopped_toys import RUNS, command, end, stopped
 from toy_trainers import data
 
@@ -38,5 +38,6 @@ def test_one_step_of_one_trainer(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
-def test_every_step_of_every_trainer(tmp_path: Path, name: str) -> None:
+def test_every_step_of_every_trainer(tmp_path: Path, name: str, record_property: Record) -> None:
+    record_property("count", STEPS - 1)
     assert not different(tmp_path, name, list(range(1, STEPS)))

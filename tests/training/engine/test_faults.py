@@ -14,7 +14,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from conftest import Finished, Run
+from conftest import Finished, Record, Run
 from faulty_command import FAULTS, SIGNALS, STAGES
 from toy_trainers import TASKS, TRAINERS, data
 
@@ -167,10 +167,9 @@ def test_some_cells(tmp_path: Path, fork: Run) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("trainer", RUNS)
-def test_all_cells(tmp_path: Path, fork: Run, trainer: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_cells(tmp_path: Path, fork: Run, trainer: str, record_property: Record) -> None:
     matrix = Matrix(tmp_path, fork)
     chosen = cells(trainer)
     wrong = [(*cell, problem) for cell in chosen if (problem := matrix.wrong(cell))]
-    with capsys.disabled():
-        print(f"\n{trainer}: {len(chosen)} cells", end=" ")
+    record_property("count", len(chosen))
     assert not wrong, "\n".join(map(str, wrong))

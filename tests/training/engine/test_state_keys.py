@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import this_month, within
+from conftest import Record, this_month, within
 from safetensors.torch import save_file
 from stopped_toys import RUNS, command, end, stopped
 from tiny_models import tiny
@@ -67,7 +67,7 @@ NAMES = [pytest.param(name, marks=() if name == "train-lm lstm" else pytest.mark
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_entry_that_is_dropped_is_missed(tmp_path: Path, name: str) -> None:
+def test_an_entry_that_is_dropped_is_missed(tmp_path: Path, name: str, record_property: Record) -> None:
     data(tmp_path)
     run = stopped(tmp_path, name)
     kept, last = tmp_path / "kept", sorted(run.glob("checkpoints/step-*"))[-1].name
@@ -86,7 +86,9 @@ def test_an_entry_that_is_dropped_is_missed(tmp_path: Path, name: str) -> None:
     assert whole == ends(), "the same run ends in the same way"
     every = list(entries(kept / "checkpoints" / last))
     assert len(every) > 3
-    unnoticed = [entry for entry in this_month(every, 8) if ends(*entry) == whole]
+    tried = this_month(every, 8)
+    record_property("count", len(tried))
+    unnoticed = [entry for entry in tried if ends(*entry) == whole]
     assert not unnoticed
 
 
