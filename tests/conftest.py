@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import IO, Any, TypeVar
@@ -47,6 +48,16 @@ def this_month(items: Iterable[Item], count: int) -> list[Item]:
         return whole
     chosen = Random(time.strftime("%Y-%m")).sample(range(len(whole)), count)
     return [whole[i] for i in sorted(chosen)]
+
+
+def each_value(*axes: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """Rows of a product in which each value occurs, and which change with the month; the product with `bin/test --all`."""
+    values = [list(axis) for axis in axes]
+    if ALL:
+        return list(product(*values))
+    random = Random(time.strftime("%Y-%m"))
+    mixed = [random.sample(axis, len(axis)) for axis in values]
+    return [tuple(axis[i % len(axis)] for axis in mixed) for i in range(max(map(len, values)))]
 
 
 def pytest_configure() -> None:

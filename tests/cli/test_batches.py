@@ -23,7 +23,7 @@ def lines(count: int, longest: int, seed: int = 2) -> list[str]:
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
     words_bundle(tmp_path / "lm", "modern")
-    (tmp_path / "in.txt").write_text("\n".join(lines(30, 15)) + "\n")
+    (tmp_path / "in.txt").write_text("\n".join(lines(14, 15)) + "\n")
     records = [
         {"context": a or "w1", "choices": [b or "w2", "w3 w4 w5", "w6"]} for a, b in zip(lines(9, 9), lines(9, 6, 3))
     ]
@@ -43,7 +43,7 @@ def test_scores(files: Path, fork: Any) -> None:
         )
         assert wide == narrow and wide.count(b"\n") >= 9
     alone = b"".join(
-        fork("score", "lm", "--to", "jsonl", "--precision", "fp32", "--text", line).out for line in lines(30, 15)[:2]
+        fork("score", "lm", "--to", "jsonl", "--precision", "fp32", "--text", line).out for line in lines(14, 15)[:2]
     )
     assert fork("score", "lm", "in.txt", "--to", "jsonl", "--precision", "fp32").out.startswith(alone)
 
@@ -52,7 +52,7 @@ def test_continuations_with_their_log_probabilities(files: Path, fork: Any) -> N
     for options in (["--temperature", 0], ["--seed", 7], ["--top-k", 5, "--num-samples", 2]):
         how = ["--precision", "fp32", "--to", "jsonl", "--logprobs", "--max-new-tokens", 9, *options]
         one, many = (fork("generate", "lm", "in.txt", "--batch-size", size, *how).out for size in (1, 7))
-        assert one == many and one.count(b"\n") == 30
+        assert one == many and one.count(b"\n") == 14
 
 
 @pytest.mark.parametrize("command", ["score", "generate", "serve", "embed"])

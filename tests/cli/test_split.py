@@ -47,7 +47,7 @@ def test_bad_input(call, tmp_path):
 
 @pytest.mark.parametrize("piece", [".", "J. ", "I. ", '."', "! ", "1. ", "a"])
 def test_the_time_is_linear(piece):
-    """A few hundred kilobytes of marks in one line: with the square of the length, this takes hours."""
+    """A hundred kilobytes of marks in one line: with the square of the length, this takes many minutes."""
     began = time.process_time()
-    split_sentences(piece * 400_000 + "x")
-    assert time.process_time() - began < 20
+    split_sentences(piece * 100_000 + "x")
+    assert time.process_time() - began < 10

@@ -22,8 +22,8 @@ SYMBOLS = "abcdefghij"
 # the sizes at which each architecture learns to turn a sequence round in seconds
 ARCHITECTURES: dict[str, tuple[Any, ...]] = {
     "transformer": ("--layers", 1, "--hidden", 32, "--heads", 2, "--lr", "8e-3", "--steps", 600),
-    "rnn": ("--layers", 1, "--hidden", 32, "--lr", "1e-2", "--steps", 300),
-    "convolution": ("--layers", 2, "--hidden", 32, "--lr", "5e-3", "--steps", 300),
+    "rnn": ("--layers", 1, "--hidden", 32, "--lr", "2e-2", "--steps", 120),
+    "convolution": ("--layers", 2, "--hidden", 32, "--lr", "1e-2", "--steps", 150),
 }
 LEARN = ("--dropout", 0, "--label-smoothing", 0, "--schedule", "linear", "--warmup", 30, "--batch-tokens", 0,
          "--batch-size", 64)  # fmt: skip
@@ -92,7 +92,8 @@ def test_pairs_to_bundle_to_outputs(call: Run, text: Path, arch: str) -> None:
 
 
 def test_one_vector_of_the_source_is_enough_for_short_sequences(call: Run, text: Path) -> None:
-    done = train(call, "--arch", "rnn", "--attention", "none", *ARCHITECTURES["rnn"], *LEARN, "-o", "m", "train.tsv")
+    how = ("--arch", "rnn", "--attention", "none", *ARCHITECTURES["rnn"], *LEARN, "--steps", 240)
+    done = train(call, *how, "-o", "m", "train.tsv")
     assert (done.code, done.err) == (0, "")
     targets = (text / "valid.trg").read_text().split("\n")[:-1]
     for how in (("--temperature", 0), ("--beam", 3)):
@@ -186,8 +187,8 @@ def test_each_side_with_its_own_vocabulary(call: Run, text: Path) -> None:
 # -- stopping and going on --------------------------------------------------------------------------------------------
 
 
-INTERRUPTED = ("--steps", 150, "--dropout", 0.1, "--average", 2, "--valid", "valid.tsv", "--valid-every", 40,
-               "--save-every", 15, "--log-every", 1, "train.tsv")  # fmt: skip
+INTERRUPTED = ("--steps", 100, "--dropout", 0.1, "--average", 2, "--valid", "valid.tsv", "--valid-every", 30,
+               "--save-every", 8, "--log-every", 1, "train.tsv")  # fmt: skip
 
 
 def interrupt(
@@ -213,7 +214,7 @@ def interrupt(
 
 def test_interrupted_and_continued_the_weights_are_the_same(call: Run, text: Path, fork_server: list[str]) -> None:
     args = ("-t", "words", "--vocab", "vocab.tsv", *INTERRUPTED)
-    interrupt(call, text, fork_server, args, ((signal.SIGTERM, 5), (signal.SIGKILL, 50)))
+    interrupt(call, text, fork_server, args, ((signal.SIGTERM, 5), (signal.SIGKILL, 20)))
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
@@ -236,7 +237,7 @@ def test_pairs_that_are_read_twice(call: Run, text: Path, arch: str) -> None:
 def pieces(text: Path, english: list[str]) -> Path:
     """A SentencePiece model of English, and pairs of English lines."""
     sentencepiece = pytest.importorskip("sentencepiece")
-    (text / "english.txt").write_text("\n".join(english[:800]))
+    (text / "english.txt").write_text("\n".join(english[:300]))
     sentencepiece.SentencePieceTrainer.train(
         input=str(text / "english.txt"), model_prefix=str(text / "sp"), vocab_size=400, minloglevel=2, num_threads=1,
         hard_vocab_limit=False,
@@ -251,7 +252,7 @@ def test_segmentations_drawn_anew_are_drawn_again_when_continued(
 ) -> None:
     args = ("-t", "sp.model", "--sample", 0.2, "--steps", 60, "--save-every", 15, "--log-every", 1, "--valid",
             "valid.tsv", "--valid-every", 60, "english.tsv")  # fmt: skip
-    interrupt(call, pieces, fork_server, args, ((signal.SIGTERM, 20),))
+    interrupt(call, pieces, fork_server, args, ((signal.SIGTERM, 5),))
     assert call("train-seq2seq", *SMALL, *[a for a in args if a not in ("--sample", 0.2)], "-o", "plain").code == 0
     assert weights(pieces / "plain") != weights(pieces / "whole")
     names = {path.name for path in (pieces / "whole").iterdir()}
@@ -345,7 +346,7 @@ def test_what_a_model_has_no_positions_for(call: Run, text: Path) -> None:
 
 
 def test_a_loss_without_bounds_is_no_crash(call: Run, text: Path) -> None:
-    args = ("--lr", "1e12", "--clip", 0, "--warmup", 0, "--steps", 30, "--valid", "valid.tsv", "--valid-every", 1)
+    args = ("--lr", "1e12", "--clip", 0, "--warmup", 0, "--steps", 12, "--valid", "valid.tsv", "--valid-every", 1)
     done = train(call, *args, "--arch", "rnn", "-o", "m", "train.tsv")
     assert done.code in (0, 3), done.err
     assert all(row["perplexity"] < float("inf") for row in rows(text / "m", "valid"))

@@ -153,20 +153,21 @@ def test_a_directory_tells_how_it_was_made(call: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize("options", [[], ["--loss", "softmax"], ["--subwords", "2-3", "--buckets", "100"]], ids=str)
 def test_deterministic_runs_give_the_same_bytes_with_any_number_of_workers(call: Run, options: list[str]) -> None:
     common = ("train-w2v", "-q", "--deterministic", "--dim", "7", "--epochs", "2", *options)
-    one = call(*common, "--workers", "1", stdin=sentences())
+    text = sentences(count=1000)
+    one = call(*common, "--workers", "1", stdin=text)
     assert one.code == 0
     for workers in ("2", "3"):
-        assert call(*common, "--workers", workers, stdin=sentences()).out == one.out
-    assert call(*common, "--seed", "2", stdin=sentences()).out != one.out
+        assert call(*common, "--workers", workers, stdin=text).out == one.out
+    assert call(*common, "--seed", "2", stdin=text).out != one.out
     if not options:  # a single process needs no flag
-        assert call(*common[:2], *common[3:], "--workers", "1", stdin=sentences()).out == one.out
+        assert call(*common[:2], *common[3:], "--workers", "1", stdin=text).out == one.out
 
 
 @pytest.mark.parametrize("options", [[], ["--model", "cbow", "--position-weights"]], ids=str)
 @pytest.mark.parametrize("state", ["kept", "parts.txt.run"])
 def test_a_stopped_run_goes_on_as_if_it_had_not_been(call: Run, tmp_path: Path, options: list[str], state: str) -> None:
     place = ["--run", state] if state == "kept" else []
-    (tmp_path / "text").write_text(sentences())
+    (tmp_path / "text").write_text(sentences(count=1000))
     common = ("train-w2v", "text", "--deterministic", "--dim", "7", "--epochs", "3", *options)
     whole = call(*common, "-o", "whole.txt")
     assert whole.code == 0
@@ -188,7 +189,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been(call: Run, tmp_path: Path, 
     assert (tmp_path / "parts.txt").read_bytes() == (tmp_path / "whole.txt").read_bytes()
     other = call(*common, "--window", "2", "--run", "kept", "-o", "other.txt")
     assert other.code == 73 and "other settings (window)" in other.err
-    (tmp_path / "text").write_text(sentences(2))
+    (tmp_path / "text").write_text(sentences(2, 1000))
     other = call(*common, "--run", "kept", "-o", "other.txt")
     assert other.code == 73 and "other text" in other.err
 
@@ -319,7 +320,7 @@ def test_text_without_pairs_of_words_gives_the_initial_vectors(call: Run, tmp_pa
 @pytest.mark.parametrize("lr", ["1", "100", "1e10", "1e12"])
 @pytest.mark.parametrize("model", ["skipgram", "cbow"])
 def test_no_learning_rate_makes_vectors_that_are_no_numbers(call: Run, tmp_path: Path, lr: str, model: str) -> None:
-    done = call("train-w2v", "--model", model, "--lr", lr, "--epochs", "2", "-o", "v.bin", stdin=sentences())
+    done = call("train-w2v", "--model", model, "--lr", lr, "--epochs", "2", "-o", "v.bin", stdin=sentences(count=1000))
     assert done.code in (0, 3)
     if done.code == 3:
         assert "not finite" in done.err and "a lower --lr than" in done.err and not (tmp_path / "v.bin").exists()

@@ -33,7 +33,7 @@ def _made(place: Path, name: str, arch: str, steps: int, symbols: str = SYMBOLS,
         "words", vocab=str(place / f"{name}.vocab"), arch=arch, layers=1, hidden=32, dropout=0, label_smoothing=0
     )
     run = PairTraining(
-        str(place / name), batch_tokens=0, batch_size=64, steps=steps, lr=1e-2, warmup=30, schedule="linear"
+        str(place / name), batch_tokens=0, batch_size=64, steps=steps, lr=2e-2, warmup=20, schedule="linear"
     )
     before, messages.settings = messages.settings, messages.MessageSettings(quiet=True)
     try:
@@ -46,13 +46,13 @@ def _made(place: Path, name: str, arch: str, steps: int, symbols: str = SYMBOLS,
 @pytest.fixture(scope="module")
 def turns(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Says sequences from the end."""
-    return _made(tmp_path_factory.mktemp("turns"), "rnn", "rnn", 300)
+    return _made(tmp_path_factory.mktemp("turns"), "rnn", "rnn", 150)
 
 
 @pytest.fixture(scope="module")
 def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Says sequences as they are."""
-    return _made(tmp_path_factory.mktemp("copies"), "rnn", "rnn", 200, copy=True)
+    return _made(tmp_path_factory.mktemp("copies"), "rnn", "rnn", 100, copy=True)
 
 
 @pytest.fixture(scope="module")
@@ -274,14 +274,14 @@ def test_coverage_changes_scores(call: Run, turns: Path) -> None:
 @pytest.mark.parametrize("how", [("--temperature", 0), (*HOT, "--seed", 3)])
 def test_the_outputs_of_all_parts_are_the_whole(call: Run, turns: Path, tmp_path: Path, how: tuple[Any, ...]) -> None:
     random = Random(1)
-    lines = [" ".join(random.choices(SYMBOLS, k=random.randint(0, 5))) for _ in range(50)]
-    (tmp_path / "one").write_text("".join(f"{line}\n" for line in lines[:31]))
-    (tmp_path / "two").write_text("\n".join(lines[31:]))
+    lines = [" ".join(random.choices(SYMBOLS, k=random.randint(0, 5))) for _ in range(20)]
+    (tmp_path / "one").write_text("".join(f"{line}\n" for line in lines[:13]))
+    (tmp_path / "two").write_text("\n".join(lines[13:]))
     whole = generate(call, turns, "one", "two", *how, "--window", 7)
     parts = [generate(call, turns, "one", "two", *how, "--shard", f"{i}/3").out for i in (1, 2, 3)]
-    assert b"".join(parts) == whole.out and whole.out.count(b"\n") == 50
+    assert b"".join(parts) == whole.out and whole.out.count(b"\n") == 20
     assert (
-        b"".join(generate(call, turns, "two", *how, "--shard", f"{i}/30").out for i in range(1, 31)).count(b"\n") == 19
+        b"".join(generate(call, turns, "two", *how, "--shard", f"{i}/11").out for i in range(1, 12)).count(b"\n") == 7
     )
     for at in (0, 1, len(whole.out) // 2, whole.out.index(b"\n") + 1, len(whole.out) - 1, len(whole.out)):
         (tmp_path / "out").write_bytes(whole.out[:at])

@@ -128,19 +128,7 @@ def choices_stand_side_by_side(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, np.array(wanted)[None], atol=1e-4)
 
 
-OTHER_HEADS: dict[str, Callable[[Path], None]] = {
-    "spans": beginnings_and_ends,
-    "choice": choices_stand_side_by_side,
-    **{how: partial(tokens_of_several_layers, layers=how) for how in ("mean:1:3", "mix", "concat:1:3")},
-}
-
-
-@pytest.mark.parametrize("head", this_month(OTHER_HEADS, 1))
-def test_logits_of_other_heads(tmp_path: Path, head: str) -> None:
-    OTHER_HEADS[head](tmp_path)
-
-
-def test_vectors_of_sentences(tmp_path: Path) -> None:
+def vectors_of_sentences(tmp_path: Path) -> None:
     path = encoder_bundle(tmp_path / "m")
     steps = [
         {"path": name, "type": f"x.{kind}"}
@@ -154,6 +142,19 @@ def test_vectors_of_sentences(tmp_path: Path) -> None:
     features = tasks.encoding(bundle.load(path), 0, 1).rows([(line,) for line in lines])
     embedder = nlptools.load(path, compute=FP32, settings=Embed())
     np.testing.assert_allclose(answers(tmp_path / "m.onnx", features)[0], embedder.embed(lines), atol=1e-4)
+
+
+OTHERS: dict[str, Callable[[Path], None]] = {
+    "sentences": vectors_of_sentences,
+    "spans": beginnings_and_ends,
+    "choice": choices_stand_side_by_side,
+    **{how: partial(tokens_of_several_layers, layers=how) for how in ("mean:1:3", "mix", "concat:1:3")},
+}
+
+
+@pytest.mark.parametrize("result", this_month(OTHERS, 1))
+def test_other_results(tmp_path: Path, result: str) -> None:
+    OTHERS[result](tmp_path)
 
 
 def test_without_the_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import this_month
+from conftest import each_value, this_month
 from tiny_models import LANGUAGE_MODELS, tiny
 
 from nlptools.batches.windows import ContiguousStreams, ShuffledWindows
@@ -82,8 +82,7 @@ def test_accumulated_batches_equal_one_large_batch(arch: str, data: Corpus) -> N
     assert a["targets"] == b["targets"]
 
 
-@architectures
-@pytest.mark.parametrize("stop_at", [1, 4, 7, 11])
+@pytest.mark.parametrize(("arch", "stop_at"), each_value(LANGUAGE_MODELS, [1, 4, 7, 11]))
 def test_stopped_and_continued_is_never_stopped(arch: str, data: Corpus, tmp_path: Path, stop_at: int) -> None:
     """Bit for bit: weights, with dropout and any state that is carried from batch to batch."""
     whole = trained(arch, data, RUN, Checkpoints(tmp_path / "whole", keep=2))
@@ -109,5 +108,7 @@ def test_a_tiny_model_learns_ten_lines_by_heart(arch: str, tmp_path: Path) -> No
     objective = CausalLM(tiny(arch, num_hidden_layers=1))
     objective.model.initialize()
     state = Fit(objective, source(arch, text, 4), BACKEND, run, None)
-    losses = [state.step()["loss"] for _ in range(300)]
-    assert losses[-1] < 0.5 < losses[0], losses[-1]
+    losses = [state.step()["loss"]]
+    while len(losses) < 300 and max(losses[-5:]) >= 0.5:
+        losses.append(state.step()["loss"])
+    assert max(losses[-5:]) < 0.5 < losses[0], losses[-1]

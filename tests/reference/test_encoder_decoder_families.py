@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 import sentencepiece
 import torch
+from conftest import each_value
 from safetensors.torch import load_file
 
 from nlptools import bundle
@@ -215,15 +216,14 @@ def _forced(folder: Folder) -> dict[str, int]:
     return {"decoder_start_token_id": token} if start else {"forced_bos_token_id": token}
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        {"beam": 0, "temperature": 0.0},
-        {"beam": 4, "length_penalty": 0.6},
-        {"beam": 3, "no_repeat_ngram": 2, "length_penalty": 2.0},
-    ],
-    ids=str,
-)
+SEARCHES = [
+    {"beam": 0, "temperature": 0.0},
+    {"beam": 4, "length_penalty": 0.6},
+    {"beam": 3, "no_repeat_ngram": 2, "length_penalty": 2.0},
+]
+
+
+@pytest.mark.parametrize(("folder", "how"), each_value(CASES, SEARCHES), indirect=["folder"], ids=str)
 def test_texts(folder: Folder, how: dict[str, Any]) -> None:
     translator = Translator([folder.ours], BACKEND)
     most, lines, beam = 12, LINES[:8], int(how.get("beam", 0)) or 1

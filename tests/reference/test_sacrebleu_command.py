@@ -159,12 +159,12 @@ def compared(text):
 def write(folder):
     rng = random.Random(11)
     words = ["the", "The", "cat", "sat", "on", "a", "mat.", "3.5", "1,000", "x-ray,", "don't", "(see)", "„Hut“", "日本"]
-    lines = {name: [rng.choices(words, k=rng.choice([1, 3, 6, 11])) for _ in range(70)] for name in ("ref", "ref2")}
+    lines = {name: [rng.choices(words, k=rng.choice([1, 3, 6, 11])) for _ in range(40)] for name in ("ref", "ref2")}
 
     def worse(share):
         return [[word if rng.random() > share else rng.choice(words) for word in line] for line in lines["ref"]]
 
-    lines |= {"a": worse(0.3), "b": worse(0.33), "c": worse(0.6), "none": [["nothing"]] * 70}
+    lines |= {"a": worse(0.3), "b": worse(0.33), "c": worse(0.6), "none": [["nothing"]] * 40}
     lines["a"][5] = []
     lines["tabs"] = [[" ".join(one) + "\t" + " ".join(two)] for one, two in zip(lines["ref"], lines["ref2"])]
     lines["marked"] = [["\ufeff" + lines["a"][0][0], *lines["a"][0][1:]], *lines["a"][1:]]
