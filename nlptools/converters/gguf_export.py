@@ -15,7 +15,15 @@ from nlptools.files import gguf_writer, streams
 from nlptools.files.gguf_file import TYPES, Value
 from nlptools.inference import gguf_bundle
 from nlptools.inference.embedding.sentence_steps import SentenceSteps
-from nlptools.inference.gguf_bundle import DOCUMENT, MAX_LENGTH, NORMALIZE
+from nlptools.inference.gguf_bundle import (
+    DEFAULT_PROMPT,
+    DOCUMENT,
+    INCLUDE_PROMPT,
+    MAX_LENGTH,
+    NORMALIZE,
+    PROMPT_NAMES,
+    PROMPT_TEXTS,
+)
 from nlptools.inference.opening import Opened, open_model
 from nlptools.models import registry, text_ends
 from nlptools.models.contract import LanguageModel
@@ -132,10 +140,19 @@ def _pooling(steps: SentenceSteps, layout: GGUFLayout) -> dict[str, Value]:
     sizes: dict[str, Value] = {}
     for name, dense in zip(layout.dense, steps.dense, strict=False):
         sizes[layout.key(f"{name}_feat_out")], sizes[layout.key(f"{name}_feat_in")] = dense.weight.shape
-    if steps.prompts:
-        messages.warn(f"a GGUF file has no prompts: {', '.join(map(repr, steps.prompts.values()))}")
     length: dict[str, Value] = {} if steps.max_length is None else {MAX_LENGTH: steps.max_length}
-    return {layout.key("pooling_type"): number, NORMALIZE: steps.normalize, **length, **sizes}
+    return {layout.key("pooling_type"): number, NORMALIZE: steps.normalize, **length, **sizes, **_prompts(steps)}
+
+
+def _prompts(steps: SentenceSteps) -> dict[str, Value]:
+    """The prompts, which llama.cpp leaves out."""
+    if not steps.prompts:
+        return {}
+    if steps.default_prompt is not None:
+        messages.warn(f"llama.cpp does not put {steps.prompts[steps.default_prompt]!r} before texts, as nlptools does")
+    default: dict[str, Value] = {} if steps.default_prompt is None else {DEFAULT_PROMPT: steps.default_prompt}
+    named: dict[str, Value] = {PROMPT_NAMES: [*steps.prompts], PROMPT_TEXTS: [*steps.prompts.values()]}
+    return {**named, **default, INCLUDE_PROMPT: steps.include_prompt}
 
 
 def _type(name: str, tensor: Tensor, kind: str) -> int:

@@ -31,6 +31,13 @@ from nlptools.text.gguf_vocabulary import PREFIX
 from nlptools.text.tokenizer import Tokenizer
 
 DOCUMENT, NORMALIZE, MAX_LENGTH = (f"nlptools.{name}" for name in ("document", "normalize", "max_length"))
+# the names and the texts of the prompts of a sentence-transformers directory, the default one, and whether it is pooled
+PROMPT_NAMES, PROMPT_TEXTS, DEFAULT_PROMPT, INCLUDE_PROMPT = (
+    "nlptools.prompt.names",
+    "nlptools.prompt.texts",
+    "nlptools.prompt.default",
+    "nlptools.prompt.include",
+)
 _ADDS_START = ("llama",)  # tokenizers that put a token before each text, if the file does not set it
 
 
@@ -141,7 +148,18 @@ def steps(path: Path) -> SentenceSteps | None:
     length = file.metadata.get(MAX_LENGTH)
     most = length if type(length) is int and length > 2 else None
     dense = tuple(Dense(weight, None, "none") for weight in _tensors(file, _dense_names(file)).values())
-    return SentenceSteps(path, (name,), True, dense, file.flag(NORMALIZE, True), most, False, {}, None)
+    normalize, include = file.flag(NORMALIZE, True), file.flag(INCLUDE_PROMPT, True)
+    return SentenceSteps(path, (name,), include, dense, normalize, most, False, *_prompts(file))
+
+
+def _prompts(file: GGUFFile) -> tuple[dict[str, str], str | None]:
+    """The prompts, and the name of the default one."""
+    names, texts, default = file.texts(PROMPT_NAMES), file.texts(PROMPT_TEXTS), file.text(DEFAULT_PROMPT) or None
+    if len(names) != len(texts):
+        raise file.bad(f"{len(names)} names of prompts, {len(texts)} texts")
+    if default is not None and default not in names:
+        raise file.bad(f"no prompt named {default!r:.80}")
+    return dict(zip(names, texts, strict=True)), default
 
 
 def describe(path: Path) -> dict[str, dict[str, object]]:

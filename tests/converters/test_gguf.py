@@ -23,7 +23,7 @@ from nlptools.configs.scoring import Score
 from nlptools.converters.gguf_export import convert
 from nlptools.errors import BundleError, NlptoolsError, OutputError, UsageError
 from nlptools.files import gguf_file, gguf_writer
-from nlptools.inference import loading
+from nlptools.inference import gguf_bundle, loading
 from nlptools.inference.opening import open_model
 from nlptools.text import chat_templates, gguf_vocabulary, learning
 from nlptools.text.exported_json import Inexpressible
@@ -169,9 +169,32 @@ def test_pooling_of_sentence_transformers(tmp_path: Path, mode: str, number: int
     (directory / "1_Pooling").mkdir()
     (directory / "1_Pooling/config.json").write_text(json.dumps({"pooling_mode": mode, "embedding_dimension": 64}))
     (directory / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 6}))
+    prompts = {"query": "a ", "document": ""}
+    named = {"prompts": prompts, "default_prompt_name": "query"}
+    (directory / "config_sentence_transformers.json").write_text(json.dumps(named))
     convert(str(directory), str(tmp_path / "model.gguf"))
     assert gguf_file.read(tmp_path / "model.gguf").metadata["bert.pooling_type"] == number
-    np.testing.assert_allclose(vectors(tmp_path / "model.gguf"), vectors(directory), atol=1e-6)
+    plain = vectors(directory, prompt="document")
+    for name, differs in ((None, True), ("query", True), ("document", False)):
+        expected = vectors(directory, prompt=name)
+        np.testing.assert_allclose(vectors(tmp_path / "model.gguf", prompt=name), expected, atol=1e-6)
+        assert differs == (np.abs(expected - plain).max() > 1e-3), name
+
+
+def test_prompts_that_are_not_supported(tmp_path: Path) -> None:
+    names, texts, default = gguf_bundle.PROMPT_NAMES, gguf_bundle.PROMPT_TEXTS, gguf_bundle.DEFAULT_PROMPT
+    convert(str(gguf_models.encoder(tmp_path / "model")), str(tmp_path / "model.gguf"))
+    held = gguf_file.read(tmp_path / "model.gguf").metadata
+    wrong: dict[str, dict[str, Any]] = {
+        "2 names of prompts, 1 texts": {names: ["a", "b"], texts: ["x"]},
+        "no prompt named 'c'": {names: ["a"], texts: ["x"], default: "c"},
+        "is no list of texts": {names: "a"},
+    }
+    for words, metadata in wrong.items():
+        kept = {**held, "bert.pooling_type": 1, **metadata}
+        (tmp_path / "wrong.gguf").write_bytes(gguf_writer.begin(kept, {}))
+        with pytest.raises(BundleError, match=words):
+            gguf_bundle.steps(tmp_path / "wrong.gguf")
 
 
 # -- refused ---------------------------------------------------------------------------------------------------------------
