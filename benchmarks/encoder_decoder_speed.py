@@ -1,27 +1,46 @@
-"""T5 and BART: speed of generation compared with transformers.
+"""Encoder-decoders: speed compared with transformers and CTranslate2.
 
-    [NLPTOOLS_DATA=DIR] python benchmarks/encoder_decoder_speed.py [--shapes t5-small,bart-base] [--lines 64] [--new 64]
-        [--beams 1,4] [--rounds N]
+    [NLPTOOLS_DATA=DIR] python benchmarks/encoder_decoder_speed.py [--shapes marian-base,t5-small,bart-base] [--lines 200]
+        [--new 64] [--beams 1,4] [--rounds N]
 
-The models have random weights in the shapes of these two, and a SentencePiece vocabulary of Multi30k's sentences, or of
-invented ones. Every output has exactly `--new` tokens, the same on both sides: neither may end a text before. A beam of 1 is
-greedy search.
-transformers has batches of 32 sources, sorted by length. Texts are tokenized beforehand for it; ours is timed from text to text.
+Random weights. Sources are Multi30k's test_2016_flickr when NLPTOOLS_DATA has it, otherwise invented sentences of the same
+lengths. transformers has batches of 32, sorted by length. Texts are tokenized beforehand for the others, and detokenized
+afterwards; ours is timed from text to text.
+
+    marian-base          the probability of an end is raised, so that sentences end, and at most 128 tokens; a beam of 5, scores
+                         divided by length. transformers has its default search, whose end is ours, too. CTranslate2 (pip install
+                         ctranslate2) has one worker with all threads and the batch size that is fastest for it; it ends a search
+                         as soon as it has 5 hypotheses, which is ours with --early-stopping, a side of its own. Tokens are those
+                         of the translated text, counted in one way for all
+    t5-small, bart-base  a third of the lines; every output has exactly --new tokens; a beam of 1 is greedy search
 """
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import json
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import translation
-from side_by_side import Job, Speed, bench, by_precision, device
+from side_by_side import Bench, Job, Speed, bench, by_precision, device, separate
 
 BATCH = 32
-PAD, EOS = 0, 1
+PAD, EOS, UNK = 0, 1, 2
 SPREAD = 0.05  # of random weights
+CT2_BATCHES = (512, 1024, 2048, 4096)  # tokens of its batches, of which the fastest is taken
+
+
+class Search(NamedTuple):
+    """The size of the beam, the most tokens, whether each output has as many, and whether ours ends as CTranslate2 does."""
+
+    beam: int
+    most: int
+    fixed: bool
+    early: bool = False
 
 
 def _t5(layers: int, hidden: int, vocabulary: int) -> dict[str, Any]:
@@ -36,29 +55,7 @@ def _bart(layers: int, hidden: int, vocabulary: int) -> dict[str, Any]:
     return {"vocab_size": vocabulary, "d_model": hidden, "init_std": SPREAD, **sides, **marks}
 
 
-SHAPES = {  # family, and its sizes
-    "t5-small": ("T5", _t5(6, 512, 32128)),
-    "bart-base": ("Bart", _bart(6, 768, 50265)),
-    "toy-t5": ("T5", _t5(1, 64, 9000)),
-    "toy-bart": ("Bart", _bart(1, 64, 9000)),
-}
-USUAL = ("t5-small", "bart-base")
-
-
-def main() -> None:
-    with bench(__doc__, shapes=SHAPES, lines=64, new=64, beams="1,4") as run:
-        chosen = run.options
-        lines = translation.sentences("test_2016_flickr")[0][: chosen.lines]
-        for shape in USUAL if chosen.shapes == [*SHAPES] else chosen.shapes:
-            model = random_model(run.folder / shape, shape)
-            for beam in map(int, chosen.beams.split(",")):
-                sides = by_precision({"transformers": theirs, "nlptools": ours}, model, lines, chosen.new, beam)
-                how = f"beam {beam}" if beam > 1 else "greedy"
-                title = f"{shape} shape, {how}, {len(lines)} lines, {chosen.new} new tokens"
-                run.compare(title, "target tokens/s", sides, check=translation.same)
-
-
-def random_model(folder: Path, shape: str) -> Path:
+def random_model(folder: Path, family: str, sizes: dict[str, Any]) -> Path:
     """A directory with random weights of a shape, and a tokenizer. Tokens that the tokenizer lacks are unlikely."""
     import sentencepiece
     import torch
@@ -68,14 +65,13 @@ def random_model(folder: Path, shape: str) -> Path:
     lines = [line for side in translation.sentences("train") for line in side]
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(lines), model_prefix=str(folder / "spiece"), model_type="unigram", pad_id=PAD, eos_id=EOS,
-        unk_id=2, bos_id=-1, vocab_size=translation.PIECES, hard_vocab_limit=False, minloglevel=2,
+        unk_id=UNK, bos_id=-1, vocab_size=translation.PIECES, hard_vocab_limit=False, minloglevel=2,
     )  # fmt: skip
     (folder / "spiece.vocab").unlink()
     settings = {"tokenizer_class": "T5Tokenizer", "extra_ids": 0}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
     (folder / "config.json").write_text(json.dumps({"model_type": "t5"}), encoding="utf-8")
     known = len(transformers.AutoTokenizer.from_pretrained(folder))
-    family, sizes = SHAPES[shape]
     torch.manual_seed(0)
     config = getattr(transformers, f"{family}Config")(**sizes)
     model = getattr(transformers, f"{family}ForConditionalGeneration")(config)
@@ -85,49 +81,128 @@ def random_model(folder: Path, shape: str) -> Path:
     return folder
 
 
-def theirs(model: Path, lines: list[str], new: int, beam: int, precision: str) -> Job:
+_made = functools.partial
+SHAPES: dict[str, Callable[[Path], Path]] = {
+    "marian-base": _made(translation.random_model, layers=6, hidden=512),
+    "t5-small": _made(random_model, family="T5", sizes=_t5(6, 512, 32128)),
+    "bart-base": _made(random_model, family="Bart", sizes=_bart(6, 768, 50265)),
+    "toy-marian": _made(translation.random_model, layers=1, hidden=64),
+    "toy-t5": _made(random_model, family="T5", sizes=_t5(1, 64, 9000)),
+    "toy-bart": _made(random_model, family="Bart", sizes=_bart(1, 64, 9000)),
+}
+
+
+def main() -> None:
+    with bench(__doc__, shapes=SHAPES, lines=200, new=64, beams="1,4") as run:
+        chosen = run.options
+        lines = translation.sentences("test_2016_flickr")[0][: chosen.lines]
+        for shape in [*SHAPES][:3] if chosen.shapes == [*SHAPES] else chosen.shapes:
+            model = SHAPES[shape](run.folder / shape)
+            if "marian" in shape:
+                compare(run, shape, model, lines, Search(5, 128, fixed=False))
+            else:
+                for beam in map(int, chosen.beams.split(",")):
+                    compare(run, shape, model, lines[: -(-len(lines) // 3)], Search(beam, chosen.new, fixed=True))
+
+
+def compare(run: Bench, shape: str, model: Path, lines: list[str], search: Search) -> None:
+    """All sides of a search."""
+    sides = by_precision({"transformers": theirs, "nlptools": ours}, model, lines, search)
+    if not search.fixed and importlib.util.find_spec("ctranslate2"):
+        from ctranslate2.converters import TransformersConverter
+
+        converted = run.folder / "ctranslate2"
+        TransformersConverter(str(model)).convert(str(converted))
+        for name, kind in (("fp32", "float32"), ("int8", "int8")):
+            how = (model, converted, lines, search, kind, run.options.threads)
+            sides[f"CTranslate2, {name}"] = separate(by_ctranslate2, *how)
+        sides["nlptools, fp32, early stopping"] = separate(ours, model, lines, search._replace(early=True), "fp32")
+    how = f"beam {search.beam}" if search.beam > 1 else "greedy"
+    size = f"{search.most} new tokens" if search.fixed else f"at most {search.most} new tokens"
+    run.compare(f"{shape} shape, {how}, {len(lines)} lines, {size}", "target tokens/s", sides, check=translation.same)
+
+
+def timed(model: Path, search: Search, job: Callable[[], Sequence[Any]], text: Callable[[Any], str]) -> Job:
+    """Tokens per second of `job`; if texts end by themselves, counted on the texts."""
+    count = None if search.fixed else translation.Pieces(model).count
+
+    def measure() -> tuple[Speed, list[str]]:
+        begin = time.perf_counter()
+        found = job()
+        took = time.perf_counter() - begin
+        texts = [text(row) for row in found]
+        return Speed((count(texts) if count else len(texts) * search.most) / took), texts
+
+    return measure
+
+
+def theirs(model: Path, lines: list[str], search: Search, precision: str) -> Job:
     """`generate` of transformers in batches of 32."""
     import torch
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
     loaded: Any = AutoModelForSeq2SeqLM.from_pretrained(model, dtype=dtype).eval().to(device())
-    tokenizer: Any = AutoTokenizer.from_pretrained(model)
-    ids = tokenizer(lines).input_ids
+    settings: dict[str, Any] = {"num_beams": search.beam, "do_sample": False, "max_new_tokens": search.most}
+    if search.fixed:
+        tokenizer: Any = AutoTokenizer.from_pretrained(model)
+        pad, ids, text = PAD, tokenizer(lines).input_ids, functools.partial(tokenizer.decode, skip_special_tokens=True)
+        never = [PAD, UNK]  # as ours
+        settings |= {"min_new_tokens": search.most, "suppress_tokens": never, "forced_eos_token_id": None}
+    else:
+        pieces = translation.Pieces(model)
+        pad, ids, text = pieces.pad, pieces.encode(lines), pieces.decode
+        settings |= {"length_penalty": 1.0, "early_stopping": False, "max_length": None}
     order = sorted(range(len(ids)), key=lambda i: -len(ids[i]))
-    never = [PAD, 2]  # as ours
-    settings = {"num_beams": beam, "do_sample": False, "suppress_tokens": never, "forced_eos_token_id": None}
 
-    def job() -> tuple[Speed, list[str]]:
-        out = [""] * len(ids)
-        begun = time.perf_counter()
+    def job() -> list[list[int]]:
+        out: list[list[int]] = [[] for _ in ids]
         for begin in range(0, len(order), BATCH):
             chosen = order[begin : begin + BATCH]
-            batch = torch.from_numpy(translation.padded([ids[i] for i in chosen], PAD)).to(device())
-            mask = (batch != PAD).long()
-            found = loaded.generate(batch, attention_mask=mask, max_new_tokens=new, min_new_tokens=new, **settings)
+            batch = torch.from_numpy(translation.padded([ids[i] for i in chosen], pad)).to(device())
+            found = loaded.generate(batch, attention_mask=(batch != pad).long(), **settings)
             for i, row in zip(chosen, found.tolist(), strict=True):
-                out[i] = tokenizer.decode(row, skip_special_tokens=True)
-        return Speed(len(ids) * new / (time.perf_counter() - begun)), out
+                out[i] = row
+        return out
 
-    return job
+    return timed(model, search, job, text)
 
 
-def ours(model: Path, lines: list[str], new: int, beam: int, precision: str) -> Job:
+def by_ctranslate2(model: Path, converted: Path, lines: list[str], search: Search, kind: str, threads: int) -> Job:
+    """`ctranslate2.Translator` in batches of the size that is fastest."""
+    import ctranslate2
+
+    how = {"compute_type": kind, "inter_threads": 1, "intra_threads": threads}
+    translator, pieces = ctranslate2.Translator(str(converted), device(), **how), translation.Pieces(model)
+    tokens = pieces.tokens(lines)
+    settings = {"beam_size": search.beam, "length_penalty": 1.0, "max_decoding_length": search.most}
+
+    def job(size: int) -> list[list[str]]:
+        found = translator.translate_batch(tokens, max_batch_size=size, batch_type="tokens", **settings)
+        return [row.hypotheses[0] for row in found]
+
+    def seconds(size: int) -> float:
+        begin = time.perf_counter()
+        job(size)
+        return time.perf_counter() - begin
+
+    best = min(CT2_BATCHES, key=seconds)
+    return timed(model, search, lambda: job(best), pieces.text)
+
+
+def ours(model: Path, lines: list[str], search: Search, precision: str) -> Job:
     """A `Translator`, from text to text."""
     from nlptools.configs.generation import Generate
     from nlptools.inference.loading import load
 
     loaded: Any = load(str(model), precision=precision)
-    search: dict[str, Any] = {"beam": beam} if beam > 1 else {"beam": 0, "temperature": 0.0}
-    settings = Generate(max_new_tokens=new, min_new_tokens=new, **search)
-
-    def job() -> tuple[Speed, list[str]]:
-        begun = time.perf_counter()
-        texts = [row[0].text for row in loaded.translate(lines, settings)]
-        return Speed(len(lines) * new / (time.perf_counter() - begun)), texts
-
-    return job
+    how: dict[str, Any] = {"beam": search.beam} if search.beam > 1 else {"beam": 0, "temperature": 0.0}
+    if search.fixed:
+        how["min_new_tokens"] = search.most
+    else:
+        how |= {"length_penalty": 1.0, "early_stopping": search.early}
+    settings = Generate(max_new_tokens=search.most, **how)
+    return timed(model, search, lambda: list(loaded.translate(lines, settings)), lambda row: row[0].text)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,6 @@ class Script(NamedTuple):
 
 _SEQ2SEQ = "models/translation training/engine training/objectives.py compute layers"
 _LM = "models/language training/engine training/objectives.py compute layers"
-_T5_BART = ("t5-small", "bart-base")
 SCRIPTS = {
     "startup": Script("cli configs", "", 1),
     "entity_f1_speed": Script("metrics", "--tokens 500", 1),
@@ -38,7 +37,6 @@ SCRIPTS = {
     "phrases_speed": Script("sequences", "{tokens} --lines 100", 3),
     "eval_vectors_speed": Script("vectors", "--words 2000 --dimensions 10 --questions 50", 3),
     "neighbors_speed": Script("vectors", "--words 500 --dimensions 10 --queries 20", 5),
-    "spooling_speed": Script("corpora text", "{tokens} --megabytes 0.02", 5),
     "bag_speed": Script("training/finetuning tasks", "--epochs 2 --copies 1", 5),
     "scaling": Script("cli text corpora files metrics training/ngrams training/word_vectors vectors inference",
                       "--sizes 10KB --parts growth,memory --commands tokenize,bleu --stream-seconds 1", 35, page="scaling.md"),
@@ -55,8 +53,7 @@ SCRIPTS = {
                               peers="sentence-transformers ctranslate2 openvino nncf model2vec"),
     "busy_neighbor": Script("compute", "--parts decoding,training --layers 1 --hidden 64 --tokens 2 --lines 20 --steps 1", 15),
     "attention_maps_speed": Script("inference layers models", "--shape 1,64,2 --length 16", 5),
-    "word_vectors_speed": Script("training/word_vectors", "--parts skipgram --words 3000", 15, gpu="--parts skipgram,cbow",
-                                 peers="word2vec.c"),
+    "word_vectors_speed": Script("training/word_vectors", "--parts skipgram --words 3000", 15, gpu="--parts skipgram,cbow"),
     "generation_speed": Script("inference/generation layers compute",
                                "--jobs batch,llama,score --layers 1 --hidden 192 --vocab 99 --new 3 --lines 4", 20,
                                gpu="--rounds 3"),
@@ -73,12 +70,11 @@ SCRIPTS = {
                                 ("--texts articles --objectives mlm",),
                                 "--texts random --objectives mlm --sequences 32 --seconds 5"),
     "translation_training_speed": Script(_SEQ2SEQ, "--seconds 0 --tokens 100", 5, gpu="--seconds 10"),
-    "translation_decoding_speed": Script("inference/generation models/translation layers compute",
-                                         "--lines 4 --layers 1 --hidden 64", 15,
-                                         gpu="--rounds 3", peers="ctranslate2"),
     "encoder_decoder_speed": Script("inference/generation models/translation layers compute",
-                                    "--shapes toy-t5,toy-bart --lines 4 --new 4", 7,
-                                    tuple(f"--shapes {shape} --beams {n}" for n in (1, 4) for shape in _T5_BART)),
+                                    "--shapes toy-marian,toy-t5,toy-bart --lines 12 --new 4", 7,
+                                    ("--shapes marian-base", "--shapes t5-small --beams 1", "--shapes t5-small --beams 4",
+                                     "--shapes bart-base --beams 1", "--shapes bart-base --beams 4"),
+                                    gpu="--shapes marian-base --lines 1000", peers="ctranslate2"),
     "finetuning_speed": Script("training/finetuning training/engine tasks inference models/encoders",
                                "--tasks sst2,conll2003 --examples 20 --lines 20 --pairs 40", 6,
                                ("--parts train --tasks sst2,conll2003", "--parts predict", "--parts similarity"),
@@ -90,12 +86,9 @@ SCRIPTS = {
     "word_vectors_quality": Script("training/word_vectors vectors", "{tokens} --epochs 1 --seeds 1", 60),
     "translation_quality": Script(_SEQ2SEQ, "--examples 40 --size 300 --archs rnn -- --epochs 0.1", 300),
     "attention_by_length": Script(_SEQ2SEQ, "-- --steps 2", 60),
-    "summarization_quality": Script(_SEQ2SEQ, "--examples 60 -- --steps 2", 60),
     "preference_suites": Script("training/preferences training/finetuning",
                                 "--parts align,rewards --suites word --methods ppo"
                                 " --seeds 1 --steps 2 --examples 20 --pairs 20 --reward-pairs 20", 120),
-    "pretraining_quality": Script("training/pretraining models/encoders", "--encoders none --seeds 1 --examples 20 --size 4000"
-                                  " -- --layers 1 --hidden 16 --heads 1 --intermediate 16", 300),
     "task_quality": Script("training/finetuning tasks models/encoders", "--tasks sst2,bag --examples 20", 200),
     "filling_quality": Script("inference/filling.py training/pretraining models/encoders",
                               "--masks 20 --size 400 --lines 200 -- --warmup 0 --layers 1 --hidden 16 --heads 1"
@@ -168,7 +161,7 @@ JOBS = (
     Job("Decode 16 prompts", "llama.cpp", "generate", "yes, up to rounding",
         "llama_cpp_speed", "decoding, SmolLM 135M shape, 16 prompts of 32, 128 new tokens, 16", "llama.cpp", "xllamacpp"),
     Job("Translate", "transformers", "generate", _FP32,
-        "translation_decoding_speed", "translation, beam 5", "transformers", "transformers"),
+        "encoder_decoder_speed", "marian-base shape, beam 5", "transformers", "transformers"),
     Job("Score multiple choices", "lm-evaluation-harness", "score --choices", _FP32,
         "choices_speed", "150 items of 4 choices", "lm-evaluation", "lm-eval", readme=True),
     Job("Surprisal of words", "minicons", "score --per word", _FP32,

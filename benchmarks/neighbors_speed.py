@@ -1,6 +1,6 @@
 """Nearest words: speed compared with gensim.
 
-    python benchmarks/neighbors_speed.py [--parts command,one,memory] [--words 100000] [--dimensions 300] [--queries 1000]
+    python benchmarks/neighbors_speed.py [--parts command,one] [--words 100000] [--dimensions 300] [--queries 1000]
         [--threads 2] [--rounds 3]
 
 Random vectors in word2vec's binary file (4 bytes a number, so 3,600 MB for --words 3000000). Parts:
@@ -8,8 +8,6 @@ Random vectors in word2vec's binary file (4 bytes a number, so 3,600 MB for --wo
     command   a process that reads the file, finds the 10 nearest words of each query, and writes them; gensim's loads
               the file with load_word2vec_format and asks most_similar for one word after the other, as it is used
     one       the same with one query
-    memory    the search alone, the table loaded and lengths known; compared with a bare matrix product of queries and rows, with
-              no choice among its numbers
 """
 
 from __future__ import annotations
@@ -19,10 +17,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from side_by_side import Command, Job, bench, read, separate, write
-from side_by_side import ours as command_of
+from side_by_side import Command, bench, ours, write
 
-PARTS = ("command", "one", "memory")
+PARTS = ("command", "one")
 _GENSIM = """
 import sys
 from gensim.models import KeyedVectors
@@ -41,14 +38,9 @@ def main() -> None:
             count = 1 if part == "one" else chosen.queries
             queries = write(run.folder / part, [words[i * 7919 % len(words)] for i in range(count)])
             title = f"{part}: 10 nearest of {chosen.words:,} words of {chosen.dimensions} dimensions, {count:,} queries"
-            if part == "memory":
-                makers = {"gensim, one by one": gensim, "bare matrix product": product, "nlptools": ours}
-                sides = {name: separate(make, path, queries) for name, make in makers.items()}
-                run.compare(title, "queries per second", sides)
-            else:
-                commands = {"gensim": [sys.executable, "-c", _GENSIM, path], "nlptools": command_of("neighbors", path)}
-                outputs = {n: Command(words, count, queries, run.folder / f"{n}.out") for n, words in commands.items()}
-                run.compare(title, "queries per second", outputs, check=same)
+            commands = {"gensim": [sys.executable, "-c", _GENSIM, path], "nlptools": ours("neighbors", path)}
+            outputs = {n: Command(words, count, queries, run.folder / f"{n}.out") for n, words in commands.items()}
+            run.compare(title, "queries per second", outputs, check=same)
 
 
 def same(results: Mapping[str, str]) -> str:
@@ -75,40 +67,6 @@ def write_vectors(path: Path, count: int, dimensions: int, array: Path | None = 
         np.save(array, rows)
     word2vec.save(Vectors(words, ArrayRows(rows)), str(path))
     return words
-
-
-def gensim(path: Path, queries: Path) -> Job:
-    """most_similar for one word after the other."""
-    from gensim.models import KeyedVectors
-
-    vectors, words = KeyedVectors.load_word2vec_format(str(path), binary=True), read(queries)
-    vectors.fill_norms()
-    return lambda: (len(words), [len(vectors.most_similar(word, topn=10)) for word in words])
-
-
-def ours(path: Path, queries: Path) -> Job:
-    """The search of the command."""
-    from nlptools.vectors.files.formats import load
-    from nlptools.vectors.nearest import neighbors
-
-    table, words = load(path), read(queries)
-    return lambda: (len(words), len(neighbors(table, words)))
-
-
-def product(path: Path, queries: Path) -> Job:
-    """The product of queries and rows alone."""
-    from nlptools.vectors.files.formats import load
-
-    table, words = load(path), read(queries)
-    directions = np.stack([table[word] for word in words])
-
-    def job() -> int:
-        scores = np.empty((len(directions), 1024), np.float32)
-        for _, rows in table.blocks(check=False, most=1024):
-            np.matmul(directions, rows.T, out=scores[:, : len(rows)])
-        return len(words)
-
-    return job
 
 
 if __name__ == "__main__":

@@ -1,19 +1,15 @@
-"""Training word vectors: speed compared with gensim, word2vec.c and fastText.
+"""Training word vectors: speed compared with gensim and fastText.
 
-    python benchmarks/word_vectors_speed.py [--parts skipgram,cbow,...] [--text TOKENS] [--rounds 3] [--word2vec PROGRAM]
+    python benchmarks/word_vectors_speed.py [--parts skipgram,cbow,subwords] [--text TOKENS] [--rounds 3]
 
 TOKENS is text with spaces between tokens; without it the novels of NLPTOOLS_DATA, tokenized and lower-cased, or generated text.
 All sides: 100 dimensions, window 5, 5 negatives, sample 1e-3, words that occur 5 times. What is counted is words of the
-vocabulary, those that are thinned out too, per second of wall clock, without the pass that counts words (part `vocabulary`).
-For word2vec.c and fastText (part `subwords`), which do all in one go, that is the time of three epochs less that of one.
-PROGRAM is word2vec.c, compiled with its makefile. Part `softmax`: the loop of a first lecture, pairs in batches, autograd, all
-words scored for each pair.
+vocabulary, those that are thinned out too, per second of wall clock, without the pass that counts words. For fastText (part
+`subwords`), which does all in one go, that is the time of three epochs less that of one.
 """
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -25,22 +21,15 @@ import samples
 from side_by_side import Job, Speed, bench, found, separate, write
 
 SETTINGS = {"vector_size": 100, "window": 5, "min_count": 5, "negative": 5, "sample": 1e-3}
-SOFTMAX_BYTES = 2_000_000
 
 
 def main() -> None:
-    with bench(__doc__, parts=PARTS, text=Path, word2vec="word2vec", words=6_000_000) as run:
+    with bench(__doc__, parts=PARTS, text=Path, words=6_000_000) as run:
         chosen = run.options
-        whole = chosen.text or tokens(run.folder, chosen.words)
+        text = chosen.text or tokens(run.folder, chosen.words)
         for part in chosen.parts:
             name, make = PARTS[part]
-            text = run.folder / "sample" if part == "softmax" else whole
-            if part == "softmax":
-                text.write_bytes(whole.read_bytes()[:SOFTMAX_BYTES].rsplit(b"\n", 1)[0])
-            if part == "word2vec.c" and not shutil.which(chosen.word2vec):
-                print(f"  without {part}: --word2vec names no program")
-                continue
-            theirs = separate(make, part, text, chosen.threads, chosen.word2vec)
+            theirs = separate(make, part, text, chosen.threads)
             run.compare(part, "words/s", {name: theirs, "nlptools": separate(ours, part, text, chosen.threads)})
 
 
@@ -53,18 +42,12 @@ def tokens(folder: Path, count: int) -> Path:
     return write(folder / "tokens", [" ".join(f"w{word}" for word in row) for row in rows])
 
 
-def gensim(part: str, text: Path, workers: int, _: str) -> Job:
+def gensim(part: str, text: Path, workers: int) -> Job:
     """gensim, from a file."""
     from gensim.models import Word2Vec
 
-    def fresh() -> Word2Vec:
-        model = Word2Vec(**SETTINGS, workers=workers, sg=int(part != "cbow"))
-        model.build_vocab(corpus_file=str(text))
-        return model
-
-    if part == "vocabulary":
-        return lambda: fresh().corpus_total_words
-    model = fresh()
+    model = Word2Vec(**SETTINGS, workers=workers, sg=int(part != "cbow"))
+    model.build_vocab(corpus_file=str(text))
     words = sum(model.wv.get_vecattr(word, "count") for word in model.wv.index_to_key)
 
     def train() -> int:
@@ -75,35 +58,7 @@ def gensim(part: str, text: Path, workers: int, _: str) -> Job:
     return train
 
 
-def word2vec(part: str, text: Path, workers: int, program: str) -> Job:
-    """word2vec.c."""
-    how = [
-        "-size",
-        "100",
-        "-window",
-        "5",
-        "-negative",
-        "5",
-        "-sample",
-        "1e-3",
-        "-min-count",
-        "5",
-        "-cbow",
-        "0",
-        "-binary",
-        "1",
-        "-output",
-        "/dev/null",
-    ]
-
-    def train(epochs: int) -> None:
-        command = [program, "-train", str(text), *how, "-threads", str(workers), "-iter", str(epochs)]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-
-    return two_epochs(train, text)
-
-
-def fasttext(part: str, text: Path, workers: int, _: str) -> Job:
+def fasttext(part: str, text: Path, workers: int) -> Job:
     """fastText with subwords of 3 to 6 characters."""
     import fasttext as package
 
@@ -130,37 +85,6 @@ def two_epochs(train: Callable[[int], None], text: Path) -> Job:
     return lambda: Speed(2 * words / (seconds(3) - seconds(1)))
 
 
-def plain(part: str, text: Path, workers: int, _: str) -> Job:
-    """The loop of a first lecture."""
-    import torch
-
-    from nlptools.corpora.word_sequences import spool
-
-    torch.set_num_threads(workers)
-    corpus = spool([str(text)], Path(tempfile.mkdtemp()) / "ids")
-    ids, V = np.array(corpus.ids), len(corpus.words)
-    embedding, linear = torch.nn.Embedding(V, 100), torch.nn.Linear(100, V, bias=False)
-    optimizer = torch.optim.SGD([*embedding.parameters(), *linear.parameters()], lr=0.025)
-    generator, share = np.random.default_rng(1), corpus.counts / corpus.counts.sum()
-    keep = np.append(np.sqrt(1e-3 / share) + 1e-3 / share, 0)
-    pairs_of_an_epoch = float((corpus.counts * np.minimum(keep[:-1], 1)).sum()) * 6  # the mean window has 6 words
-    kept = ids[generator.random(len(ids)) < keep[ids]]
-    steps, size = 8, 512
-
-    def train() -> float:
-        for _ in range(steps):
-            place = generator.integers(5, len(kept) - 5, size)
-            there = place + generator.integers(1, 6, size) * generator.choice([-1, 1], size)
-            middle, context = torch.from_numpy(kept[place]).long(), torch.from_numpy(kept[there]).long()
-            loss = torch.nn.functional.cross_entropy(linear(embedding(middle)), context, reduction="sum")
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-        return corpus.tokens * steps * size / pairs_of_an_epoch
-
-    return train
-
-
 def ours(part: str, text: Path, workers: int) -> Job:
     """The training of `train-w2v`."""
     import torch
@@ -173,17 +97,13 @@ def ours(part: str, text: Path, workers: int) -> Job:
     from nlptools.training.word_vectors.chunks import ChunkProgress, Plan
     from nlptools.training.word_vectors.trainer import Trainer
 
-    path = Path(tempfile.mkdtemp()) / "ids"
-    corpus = spool([str(text)], path, workers=workers)
-    if part == "vocabulary":
-        return lambda: spool([str(text)], path, workers=workers).tokens + corpus.left_out
-    model_name, softmax = "cbow" if part == "cbow" else "skipgram", part == "softmax"
+    corpus = spool([str(text)], Path(tempfile.mkdtemp()) / "ids", workers=workers)
     subwords = "3-6" if part == "subwords" else None
-    settings = TrainW2V(model=model_name, loss="softmax" if softmax else "ns", subwords=subwords, epochs=1)
-    backend = Backend.detect(Compute(threads=workers if softmax else 1))
+    settings = TrainW2V(model="cbow" if part == "cbow" else "skipgram", loss="ns", subwords=subwords, epochs=1)
+    backend = Backend.detect(Compute(threads=1))
     made = building.tables(settings, corpus, None, 1, backend.device)
     model = building.model(settings, corpus, made, backend)
-    processes = 1 if softmax or backend.device.type != "cpu" else workers
+    processes = 1 if backend.device.type != "cpu" else workers
     torch.set_num_threads(workers if processes == 1 else 1)
 
     def train() -> int:
@@ -195,13 +115,10 @@ def ours(part: str, text: Path, workers: int) -> Job:
     return train
 
 
-PARTS: dict[str, tuple[str, Callable[[str, Path, int, str], Job]]] = {
+PARTS: dict[str, tuple[str, Callable[[str, Path, int], Job]]] = {
     "skipgram": ("gensim, corpus_file", gensim),
-    "word2vec.c": ("word2vec.c", word2vec),
     "cbow": ("gensim, corpus_file", gensim),
     "subwords": ("fasttext", fasttext),
-    "vocabulary": ("gensim, corpus_file", gensim),
-    "softmax": ("nn.Linear and cross entropy, pair by pair", plain),
 }
 
 if __name__ == "__main__":
