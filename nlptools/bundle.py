@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from nlptools.arrays import Array
     from nlptools.corpora.columns import Column
     from nlptools.models.contract import Configuration, EncoderDecoder, LanguageModel
+    from nlptools.models.language.elmo import Elmo
     from nlptools.models.language.ngram import NGramConfig, NGrams
     from nlptools.models.tasks.task_model import TaskModel
     from nlptools.models.translation.vocabularies import Vocabularies
@@ -121,7 +122,7 @@ class Bundle(Generic[M]):
 def save(
     directory: Path,
     arch: str,
-    model: LanguageModel | NGrams,
+    model: LanguageModel | NGrams | Elmo,
     weights: Weights,
     tokenizer: Tokenizer,
     *,
@@ -144,8 +145,7 @@ def save(
     Raises:
         StreamError: disk full or another write error.
     """
-    start = eos if start is None else start
-    special = {"bos_token_id": start, "eos_token_id": [eos, *ends] if ends else eos}
+    special = {"bos_token_id": eos if start is None else start, "eos_token_id": [eos, *ends] if ends else eos}
     more = {**special, "nlptools": {"document": document, "arch": arch}}
     names = [*files, *tokenizer.save(directory, None if keeps_around else text_ends.around(arch, tokenizer, special))]
     _save(directory, arch, model.config, weights, more, training, names, special, adapter=adapter)

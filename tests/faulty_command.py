@@ -43,7 +43,7 @@ def _model(name: str) -> bool:
 
 
 STAGES = {
-    "start": (Place(f"{_ENGINE}.run_directory", "previous"), Place("nlptools.training.static_vectors", "open_model")),
+    "start": (Place(f"{_ENGINE}.run_directory", "previous"), Place("nlptools.training.static_vectors", "load")),
     "spool": (Place(f"{_ENGINE}.lifecycle", "run"),),  # while the trainer reads, see `while_reading`
     "step": (
         Place(f"{_ENGINE}.steps", "Fit._accumulate", 3),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import inputs_argument, invocation
@@ -17,6 +17,9 @@ from nlptools.configs.tasks.words import Scratch, WordOptions
 from nlptools.configs.text_classifiers import PRESETS
 from nlptools.configs.word_taggers import FEATURES_PRESETS
 from nlptools.configs.word_taggers import PRESETS as TAG_PRESETS
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 Whole = TypeVar("Whole")
 
@@ -63,6 +66,6 @@ def command(
     )
 
 
-def _whole(whole: type[Whole], part: Any) -> Whole:
+def _whole(whole: type[Whole], part: DataclassInstance | None) -> Whole:
     """The settings of all tasks, with the values of those that a task has; None: none."""
     return whole(**{field.name: vars(part)[field.name] for field in fields(part)} if part is not None else {})

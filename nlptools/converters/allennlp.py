@@ -45,7 +45,7 @@ def convert(source: str, target: str, *, force: bool = False) -> None:
         bundle.save(
             directory,
             "elmo",
-            model,  # type: ignore[arg-type]
+            model,
             model.state_dict(),
             tokenizers.load("whitespace", vocab=vocab),
             eos=len(_VOCAB) - 1,

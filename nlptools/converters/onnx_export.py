@@ -140,7 +140,7 @@ def _graph(path: Path, settings: Export) -> ExportedModule:
     """The graph of a model directory. Raises UsageError if it lacks the requested output or is too large."""
     opened = open_model(path)
     bundle, steps = opened.bundle, opened.steps
-    model: Any = bundle.model
+    model: object = bundle.model
     if not isinstance(model, BertWithHeads):
         raise UsageError(
             f"{display(str(path))}: export needs a BERT or an ELECTRA, a sentence-transformers directory, or a fine-tuned"

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from nlptools.errors import BundleError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from dataclasses import Field
 
     from torch import nn
 
     from nlptools.models.contract import Configuration, LanguageModel
+
+C = TypeVar("C", covariant=True)
+O = TypeVar("O")
 
 LANGUAGE = "language"  # contract.LanguageModel: train-lm
 BIDIRECTIONAL = "bidirectional"  # language.elmo.Elmo: a language model in each direction: train-lm
@@ -42,6 +46,20 @@ class ModelClass(Protocol):
     streams: bool  # see `contract.LanguageModel`
 
     def __call__(self, config: Configuration, /) -> LanguageModel: ...
+
+
+class ClassOf(Protocol[C]):
+    """A dataclass that makes a C of the values of its fields."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[object]]]
+
+    def __call__(self, **values: object) -> C: ...
+
+
+class ConfigClass(ClassOf["Configuration"], Protocol):
+    """The class of an architecture's sizes, see `Architecture`."""
+
+    def from_options(self, options: object, *vocab_size: int, **vocabularies: int) -> Configuration: ...
 
 
 @dataclass(frozen=True)
@@ -248,14 +266,18 @@ def model_class(name: str) -> ModelClass:
     return found
 
 
-def config_class(name: str) -> Any:
+def config_class(name: str) -> ConfigClass:
     """The dataclass of an architecture's sizes. Raises BundleError for an unknown name."""
-    return _imported(find(name).config)
+    found: ConfigClass = _imported(find(name).config)
+    return found
 
 
-def options_class(name: str) -> Any:
-    """The dataclass of the settings that train an architecture. Raises BundleError for an unknown name."""
-    return _imported(find(name).options)
+def options_class(name: str, base: type[O]) -> ClassOf[O]:
+    """The dataclass of the settings that train an architecture, a kind of `base`. Raises BundleError for an unknown name."""
+    imported = _imported(find(name).options)
+    assert issubclass(imported, base)
+    found: ClassOf[O] = imported
+    return found
 
 
 def options(*families: str) -> dict[str, str]:

@@ -17,7 +17,8 @@ from nlptools.compute.backend import Backend
 from nlptools.configs.layers import Layers
 from nlptools.layers.packed import EqualLengths
 from nlptools.models.tasks.heads import OF_TOKENS, EncoderWithHeads
-from nlptools.tasks.without_pretraining import FAMILIES
+from nlptools.tasks import without_pretraining
+from nlptools.tasks.without_pretraining import RowLogits
 
 LAST = Layers("sum", -1)
 _OF_ROWS = ("sequence", "choice")  # heads of one token per row: the first, or in a GPT the last
@@ -33,10 +34,6 @@ def hidden_states(
     states = model.states(ids, mask, types)
     hidden = states.last if which == LAST else model.put_together(states.layers, which)
     return model.of_rows(hidden, mask) if head in _OF_ROWS else hidden
-
-
-# from the numbers of rows (B,) to the logits of each
-RowLogits = Callable[[np.ndarray], Sequence[np.ndarray] | np.ndarray]
 
 
 def logits(
@@ -55,8 +52,8 @@ def logits(
     A batch has rows of similar length, for an encoder or a GPT end to end without padding. After each, `look` gets the share
     of the rows that are computed.
     """
-    if network := FAMILIES.get(model.family):
-        of_rows: RowLogits = network.row_logits(model, features, backend)
+    if network := without_pretraining.family(model.family):
+        of_rows = network.row_logits(model, features, backend)
     else:
         of_rows = partial(_of_rows, model, head, which, features, backend)
     return in_batches(of_rows, features, batch_tokens=batch_tokens, stop=stop, look=look)

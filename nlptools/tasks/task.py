@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib import import_module
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast
+from typing import ClassVar, Generic, Self, TypeVar, cast
 
 import numpy as np
 from torch import Tensor, nn
@@ -39,13 +39,14 @@ from nlptools.models.contract import Layered
 from nlptools.models.encoders.bert import BertWithHeads
 from nlptools.models.tasks.heads import LAYER_HEADS, TaskHeads
 from nlptools.models.tasks.task_model import TaskModel
-from nlptools.tasks.without_pretraining import FAMILIES
+from nlptools.tasks import without_pretraining
 from nlptools.text.chat_templates import own_template
 from nlptools.text.text_boundaries import of_encoder
 
 T = TypeVar("T")
 E = TypeVar("E")
 P = TypeVar("P")
+R = TypeVar("R", bound=RowEncoding)
 AUTO = "auto"
 _OUTPUTS = {"entities": ("tag",), "conllu": ("tag", "parse")}  # tasks, by the values of --to that some lack
 _SOME = 20  # labels named in a message
@@ -53,8 +54,10 @@ _LONGEST = 40  # characters of a label in a message
 
 
 @dataclass(frozen=True)
-class TaskOf(ABC, Generic[E, P]):
-    """A task with examples of type E and predictions of type P. Shapes: N rows, B rows of a batch, T length, K labels.
+class TaskOf(ABC, Generic[E, P, R]):
+    """A task with examples of type E, which an R turns into rows, and predictions of type P.
+
+    Shapes: N rows, B rows of a batch, T length, K labels.
 
     Attributes:
         name: the task, as in `configs.tasks.table.TASKS`.
@@ -84,12 +87,12 @@ class TaskOf(ABC, Generic[E, P]):
     not_remembered: ClassVar[tuple[str, ...]] = ("layout", "delimiter", "header", "text_column", "comments")
 
     @classmethod
-    def from_options(cls, settings: Finetune, files: Files) -> TaskOf[E, P]:
+    def from_options(cls, settings: Finetune, files: Files) -> TaskOf[E, P, R]:
         """The task to train. Raises UsageError."""
         return cls(settings.task, reading_options(files), check_best(settings, cls.bests))
 
     @classmethod
-    def from_bundle(cls, loaded: bundle.Bundle[TaskModel], settings: Predict, files: Files) -> TaskOf[E, P]:
+    def from_bundle(cls, loaded: bundle.Bundle[TaskModel], settings: Predict, files: Files) -> TaskOf[E, P, R]:
         """The task of a model directory. Raises UsageError, BundleError."""
         (name,) = (name for name, entry in TASKS.items() if entry.implementation.endswith(f":{cls.__name__}"))
         return cls(name, replace(reading_options(files), labelled=False))
@@ -138,7 +141,7 @@ class TaskOf(ABC, Generic[E, P]):
         return cast(Iterable[E], read(self.name, names, replace(self.options, labelled=labelled), errors))
 
     @abstractmethod
-    def learn(self, examples: Sequence[E]) -> TaskOf[E, P]:
+    def learn(self, examples: Sequence[E]) -> TaskOf[E, P, R]:
         """This task with the fields `learns` set from the training data. Raises DataError where they teach nothing."""
 
     def count_labels(self, examples: Sequence[E]) -> Counter[str]:
@@ -150,7 +153,7 @@ class TaskOf(ABC, Generic[E, P]):
         values = {name: vars(self)[name] for name in self.learns}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
-    def restored(self, learned: JsonObject) -> TaskOf[E, P]:
+    def restored(self, learned: JsonObject) -> TaskOf[E, P, R]:
         """This task with the fields of `learned`, which may have been through JSON.
 
         Records of earlier versions have fields that the task does not learn any more; they have no effect.
@@ -166,7 +169,7 @@ class TaskOf(ABC, Generic[E, P]):
         """Raise DataError (file, line) for held-out examples that do not fit the training data."""
 
     @abstractmethod
-    def features(self, examples: Sequence[E], encoding: Any, labelled: bool) -> Features:
+    def features(self, examples: Sequence[E], encoding: R, labelled: bool) -> Features:
         """The examples as rows of tokens. `labelled`: with their targets, the weights last. `encoding`: of `encoding()`."""
 
     # -- training and prediction --------------------------------------------------------------------------------------
@@ -197,7 +200,7 @@ class TaskOf(ABC, Generic[E, P]):
                 return f"{name.replace('_', ' ')}: {mine}; {theirs}"
         return ""
 
-    def ensemble(self, tasks: Sequence[TaskOf[E, P]]) -> Self:
+    def ensemble(self, tasks: Sequence[TaskOf[E, P, R]]) -> Self:
         """The task of an ensemble of models with these tasks; this is the first of them."""
         return self
 
@@ -249,7 +252,7 @@ class TaskOf(ABC, Generic[E, P]):
         return {}
 
 
-Task = TaskOf[object, object]  # of examples that only the task itself looks into
+Task = TaskOf[object, object, RowEncoding]  # of examples that only the task itself looks into
 
 
 def for_training(settings: Finetune, files: Files, names: Sequence[str] = ()) -> Task:
@@ -299,9 +302,8 @@ def reading_options(files: Files) -> Options:
 
 def encoding(loaded: bundle.Bundle[object], max_length: int, threads: int) -> RowEncoding:
     """How texts become rows for the model of a directory. Raises BundleError, see `pretrained_encoding`."""
-    if network := FAMILIES.get(loaded.family):
-        rows: RowEncoding = network.encoding(loaded, max_length, threads)
-        return rows
+    if network := without_pretraining.family(loaded.family):
+        return network.encoding(loaded, max_length, threads)
     return pretrained_encoding(loaded, max_length, threads)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 from torch import Tensor
@@ -18,22 +17,19 @@ from nlptools.corpora.token_file import Corpus
 from nlptools.inference.bidirectional import BothDirections, total_of_both
 from nlptools.inference.perplexity import perplexities, perplexity
 from nlptools.layers.sampled_softmax import summed_sampled_loss
-from nlptools.models.contract import LanguageModel
 from nlptools.models.language.elmo import Elmo
 from nlptools.text.open_words import OpenWords
 from nlptools.training.engine.loop import Evaluate
 from nlptools.training.engine.spooled import Spooled
-from nlptools.training.language_model_task import LanguageModelTask
+from nlptools.training.language_model_task import StreamTask
 from nlptools.training.objective import Objective
 
 
-class BidirectionalLM(Objective):
+class BidirectionalLM(Objective[Elmo]):
     """The mean of the cross-entropies of each word given the words before it, and given the words after it, in nats.
 
     With `sampled`, training compares each word with that many draws from the vocabulary, see `layers.sampled_softmax`.
     """
-
-    model: Elmo
 
     def __init__(self, model: Elmo, sampled: int = 0) -> None:
         super().__init__(model)
@@ -66,8 +62,8 @@ class BidirectionalLM(Objective):
 
 
 @dataclass(frozen=True)
-class BidirectionalTask(LanguageModelTask):
-    """The words before and after each word, as `training.engine.job.TrainingRun`."""
+class BidirectionalTask(StreamTask[Elmo]):
+    """Prediction of the words before and after each word."""
 
     options: ElmoOptions
 
@@ -82,10 +78,10 @@ class BidirectionalTask(LanguageModelTask):
             words.warn_of_cut()
         return corpus
 
-    def objective(self, model: LanguageModel) -> BidirectionalLM:
-        return BidirectionalLM(cast(Elmo, model), self.options.sampled)
+    def objective(self, model: Elmo) -> BidirectionalLM:
+        return BidirectionalLM(model, self.options.sampled)
 
-    def source(self, data: Spooled[Corpus], model: LanguageModel, backend: Backend) -> SpelledTexts:
+    def source(self, data: Spooled[Corpus], model: Elmo, backend: Backend) -> SpelledTexts:
         assert self.tokenizer.vocab is not None
         size, share = self._joint(backend)
         return SpelledTexts(
@@ -99,7 +95,7 @@ class BidirectionalTask(LanguageModelTask):
             share=share,
         )
 
-    def evaluate(self, data: Spooled[Corpus], backend: Backend) -> Evaluate | None:
+    def evaluate(self, data: Spooled[Corpus], backend: Backend) -> Evaluate[Elmo] | None:
         """Measures the validation text as `score --per total` does."""
         valid, vocab = data.valid, self.tokenizer.vocab
         if valid is None or vocab is None:

@@ -7,6 +7,7 @@ from typing import cast
 
 from nlptools import messages
 from nlptools.configs import Compute, Training
+from nlptools.configs.architectures.elmo import ElmoOptions
 from nlptools.configs.lm import TrainLM
 from nlptools.errors import BundleError, UsageError
 from nlptools.files import streams
@@ -34,7 +35,7 @@ def train_lm(
     The same call continues a stopped run. `invocation` goes into the training record. Raises as `engine.job.run_job`.
     """
     if type(settings) is TrainLM:
-        settings = registry.options_class(settings.arch)(**settings.shared)
+        settings = registry.options_class(settings.arch, TrainLM)(**settings.shared)
     settings.check()
     run.check()
     compute = compute or Compute()
@@ -42,7 +43,9 @@ def train_lm(
     tokenizer = documents.load_tokenizer(settings.tokenizer, settings.vocab, settings.document)
     initial.check_vocabulary("--tokenizer", settings.tokenizer, tokenizer)
     eos = documents.end_of_text(tokenizer, settings.tokenizer)
-    config, kind = _config(settings, tokenizer, eos), _task(settings, tokenizer)
+    config = _config(settings, tokenizer, eos)
+    if isinstance(settings, ElmoOptions):
+        check_words(tokenizer)
     if settings.carry and not run.held_out and not registry.model_class(settings.arch).streams:
         raise UsageError(f"--carry requires --valid: --arch {settings.arch} has no state to carry in training")
     if settings.needs_frequencies is not None and not _by_frequency(tokenizer):
@@ -51,18 +54,12 @@ def train_lm(
         )
     assert tokenizer.vocab is not None
     vectors = token_vectors.of_options(settings, tokenizer.vocab, config, encoding_errors)
-    task = kind(settings, run, compute.seed, inputs, tokenizer, eos, config, vectors, encoding_errors)
-    return run_job(task, run, compute, invocation)
-
-
-def _task(options: TrainLM, tokenizer: Tokenizer) -> type[LanguageModelTask]:
-    """The task of an architecture. Raises BundleError if the tokenizer does not suit it."""
-    if registry.find(options.arch).family == registry.LANGUAGE:
-        return LanguageModelTask
+    data = run, compute.seed, inputs, tokenizer, eos, config, vectors, encoding_errors
+    if not isinstance(settings, ElmoOptions):
+        return run_job(LanguageModelTask(settings, *data), run, compute, invocation)
     from nlptools.training.bidirectional import BidirectionalTask
 
-    check_words(tokenizer)
-    return BidirectionalTask
+    return run_job(BidirectionalTask(settings, *data), run, compute, invocation)
 
 
 def _by_frequency(tokenizer: Tokenizer) -> bool:
@@ -82,8 +79,7 @@ def _config(options: TrainLM, tokenizer: Tokenizer, eos: int) -> Sizes:
     if options.arch not in trained:
         raise UsageError(f"--arch {options.arch} is not a language model, expected one of {', '.join(trained)}")
     if options.init is None:
-        new: Sizes = registry.config_class(options.arch).from_options(options, vocab_size)
-        return new
+        return cast(Sizes, registry.config_class(options.arch).from_options(options, vocab_size))
     config = cast(Sizes, initial.given_config(options.init, options.arch, options))
     if config.vocab_size != vocab_size:
         raise BundleError(f"{options.init}: has {config.vocab_size} tokens, the tokenizer {vocab_size}")

@@ -1,11 +1,11 @@
-"""Training runs of language models: `LanguageModelTask`."""
+"""Training runs of language models: `LanguageModelTask`, and the part that runs of ELMo share, `StreamTask`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Generic, TypeVar, cast
 
 import numpy as np
 from torch import Tensor
@@ -23,6 +23,7 @@ from nlptools.inference.perplexity import perplexities
 from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.models import registry
 from nlptools.models.contract import LanguageModel, Sizes
+from nlptools.models.language.elmo import Elmo
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.training import advice, initial
 from nlptools.training.engine.loop import Evaluate
@@ -31,10 +32,12 @@ from nlptools.training.objective import Objective
 from nlptools.training.objectives import CausalLM
 from nlptools.training.token_vectors import TokenVectors
 
+M = TypeVar("M", bound=LanguageModel | Elmo)
+
 
 @dataclass(frozen=True)
-class LanguageModelTask(SpooledTask[Corpus]):
-    """Next-token prediction, as `training.engine.job.TrainingRun`."""
+class StreamTask(SpooledTask[Corpus], Generic[M]):
+    """A model of type M that reads a stream of text. Subclasses also define the rest of `training.engine.job.TrainingRun`."""
 
     options: TrainLM
     run: Training
@@ -63,13 +66,41 @@ class LanguageModelTask(SpooledTask[Corpus]):
         tokens, documents = messages.counted(counts.tokens, "token"), messages.counted(counts.documents, "document")
         return f"{tokens} in {documents}{unknown}"
 
+    def model(self) -> M:
+        return cast(M, initial.model(self.options.arch, self.config, self.seed, self.options.init))
+
+    def _joint(self, backend: Backend) -> tuple[int, Share]:
+        """The size of joint batches, and the share of this process."""
+        return Share.of(self.run.batch_size, self.run.global_batch, backend.rank, backend.world_size)
+
+    def save(self, directory: Path, model: M, weights: Mapping[str, Tensor], record: Mapping[str, object]) -> None:
+        options = self.options
+        bundle.save(
+            directory,
+            options.arch,
+            model,
+            weights,
+            self.tokenizer,
+            eos=self.eos,
+            document=options.document,
+            training=record,
+        )
+
+    def advice(self, name: str) -> str:
+        return advice.of_language_model(name, [*self.run.held_out, *self.inputs])
+
+
+@dataclass(frozen=True)
+class LanguageModelTask(StreamTask[LanguageModel]):
+    """Next-token prediction."""
+
     def model(self) -> LanguageModel:
-        model = cast(LanguageModel, initial.model(self.options.arch, self.config, self.seed, self.options.init))
+        model = super().model()
         if self.vectors is not None:
             self.vectors.place(model.token_embedding.weight)
         return model
 
-    def objective(self, model: LanguageModel) -> Objective:
+    def objective(self, model: LanguageModel) -> Objective[LanguageModel]:
         frozen = self.vectors.ids if self.vectors is not None and self.options.freeze_embeddings else None
         return CausalLM(model, frozen)
 
@@ -83,11 +114,7 @@ class LanguageModelTask(SpooledTask[Corpus]):
             )
         return ShuffledWindows(data.train, length, rows, seed=self.seed, share=share)
 
-    def _joint(self, backend: Backend) -> tuple[int, Share]:
-        """The size of joint batches, and the share of this process."""
-        return Share.of(self.run.batch_size, self.run.global_batch, backend.rank, backend.world_size)
-
-    def evaluate(self, data: Spooled[Corpus], backend: Backend) -> Evaluate | None:
+    def evaluate(self, data: Spooled[Corpus], backend: Backend) -> Evaluate[LanguageModel] | None:
         """Measures the validation text as `score --per total` does, with or without --carry."""
         valid = data.valid
         if valid is None:
@@ -105,21 +132,3 @@ class LanguageModelTask(SpooledTask[Corpus]):
             return None if scored is None else perplexities(*scored)
 
         return evaluate
-
-    def save(
-        self, directory: Path, model: LanguageModel, weights: Mapping[str, Tensor], record: Mapping[str, object]
-    ) -> None:
-        options = self.options
-        bundle.save(
-            directory,
-            options.arch,
-            model,
-            weights,
-            self.tokenizer,
-            eos=self.eos,
-            document=options.document,
-            training=record,
-        )
-
-    def advice(self, name: str) -> str:
-        return advice.of_language_model(name, [*self.run.held_out, *self.inputs])

@@ -11,21 +11,21 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from torch import Tensor, nn
+from torch import Tensor
 
 from nlptools.configs import Training
 from nlptools.training.engine import optimizers
 from nlptools.training.engine.optimizers import Optimizer
+from nlptools.training.engine.weights import M, OfModel, Weights
 
 if TYPE_CHECKING:
     from nlptools.models.contract import CarriedState
-    from nlptools.training.engine.weights import Weights
 
 CARRIED = "carried."  # prefix of the names of state that a batch hands on to the next one
 
 
-class Objective(nn.Module, ABC):
-    """The quantity that training minimizes. Subclasses define `counts`, `arrays` and `forward`.
+class Objective(OfModel[M], ABC):
+    """The quantity that training minimizes for a model of type M. Subclasses define `counts`, `arrays` and `forward`.
 
     An objective has no state: all methods are functions of their arguments and of the model, which owns all parameters.
     `forward` takes the arrays as tensors on the device and returns, by name:
@@ -36,12 +36,6 @@ class Objective(nn.Module, ABC):
 
     trains_in_16_bits: bool = True  # False: training computes in float32 on every device
     shown: ClassVar[tuple[str, ...]] = ()  # facts and measures that the progress line shows
-
-    model: object  # that trains; subclasses say of which type
-
-    def __init__(self, model: object) -> None:
-        super().__init__()
-        self.model = model
 
     @abstractmethod
     def counts(self, batch: Any) -> Mapping[str, float]:
@@ -63,7 +57,7 @@ class Objective(nn.Module, ABC):
         """Numbers of a batch for the log; by default none."""
         return {}
 
-    def optimizer(self, run: Training, weights: Weights) -> Optimizer:
+    def optimizer(self, run: Training, weights: Weights[object]) -> Optimizer:
         """The optimizer of the weights, by default `run.optimizer`."""
         return optimizers.of_options(weights, run)
 

@@ -22,13 +22,11 @@ if TYPE_CHECKING:
     from nlptools.training.engine.weights import Weights
 
 
-class CausalLM(Objective):
+class CausalLM(Objective[LanguageModel]):
     """Next-token cross-entropy, in nats. A model that `streams` gets the state after the batch before.
 
     The loss includes the penalty of the model, once for each target. `frozen`: tokens with fixed embeddings, int64.
     """
-
-    model: LanguageModel
 
     def __init__(self, model: LanguageModel, frozen: Tensor | None = None) -> None:
         super().__init__(model)
@@ -66,7 +64,7 @@ class CausalLM(Objective):
         assert is_streaming(self.model)
         return self.model.start(1, 0)._make(carried)
 
-    def optimizer(self, run: Training, weights: Weights) -> Optimizer:
+    def optimizer(self, run: Training, weights: Weights[object]) -> Optimizer:
         """See `Objective.optimizer`; frozen embeddings do not change."""
         inner = super().optimizer(run, weights)
         if self.frozen is None:
@@ -75,15 +73,13 @@ class CausalLM(Objective):
         return FrozenRows(inner, weights.parameters["model.token_embedding.weight"], self.frozen)
 
 
-class Seq2Seq(Objective):
+class Seq2Seq(Objective[EncoderDecoder]):
     """Cross-entropy of each target token given the source and the target tokens before it, in nats.
 
     With `label_smoothing` e, the target distribution is 1 - e on the token, and spreads e evenly over the vocabulary
     (Szegedy et al. 2016); the loss is then no longer the log of a perplexity. With `r_drop` each pair is read twice, with
     separate dropout, and the distance of the two distributions times `r_drop` is part of the loss (Liang et al. 2021).
     """
-
-    model: EncoderDecoder
 
     def __init__(self, model: EncoderDecoder, label_smoothing: float = 0.0, r_drop: float = 0.0) -> None:
         super().__init__(model)

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -32,10 +31,10 @@ from nlptools.configs.embed import Embed
 from nlptools.errors import DataError, UsageError, display
 from nlptools.files import progress, streams, whole_directory
 from nlptools.inference import uses
-from nlptools.inference.embedding import text_embedder
-from nlptools.inference.embedding.line_readers import DecoderReader, EncoderReader, LineReader
+from nlptools.inference.embedding.line_readers import LineReader
 from nlptools.inference.embedding.lines import prepared
-from nlptools.inference.opening import Asked, Opened, open_model
+from nlptools.inference.embedding.text_embedder import TextEmbedder
+from nlptools.inference.loading import load
 from nlptools.json_types import JsonObject
 from nlptools.layers import packed
 from nlptools.layers.packed import EqualLengths
@@ -44,6 +43,7 @@ from nlptools.text.tokenizer import Tokenizer
 from nlptools.vectors import static_directory
 
 _UNUSED = re.compile(r"\[unused\d+\]")
+_FAMILIES = (registry.ENCODER, registry.LANGUAGE)
 _ROWS = 1024  # tokens that the model reads at a time
 _PENALTIES = (1.0, 0.1, 0.01, 0.001)
 _HELD_OUT = 10  # one line in so many
@@ -61,13 +61,11 @@ def distill(path: str, settings: DistillStatic, compute: Compute, encoding_error
         OutputError: the directory exists.
     """
     whole_directory.check_target(settings.output, "a model", _holds_model, force=settings.force)
-    opened: Opened[Any] = open_model(path)
-    family, base = registry.find(opened.bundle.arch).family, opened.bundle
-    if family not in (registry.ENCODER, registry.LANGUAGE):
+    embedder = load(path, use=uses.EMBED, settings=Embed(), compute=compute)
+    if not isinstance(embedder, TextEmbedder) or registry.find(embedder.bundle.arch).family not in _FAMILIES:
         raise UsageError(f"{display(path)}: expected an encoder or a language model")
-    reader: LineReader = EncoderReader(base) if family == registry.ENCODER else DecoderReader(base, base.model)
-    backend = Backend.detect(compute)
-    vocab = base.tokenizer.vocab
+    tokenizer = embedder.bundle.tokenizer
+    vocab = tokenizer.vocab
     assert vocab is not None
     with whole_directory.replacing(settings.output) as directory:
         ids = [
@@ -75,7 +73,7 @@ def distill(path: str, settings: DistillStatic, compute: Compute, encoding_error
             for id in range(len(vocab))
             if id not in (*vocab.marks, vocab.unk) and not _UNUSED.fullmatch(vocab.token(id))
         ]
-        states = token_vectors(reader, backend.for_model(base.model), ids)
+        states = token_vectors(embedder.reader, embedder.backend, ids)
         basis = Basis.of(states, settings.dims)
         rows = basis.apply(states) * rank_weights(len(ids), settings.sif)[:, None]
         table = torch.zeros(len(vocab), rows.shape[1])
@@ -85,19 +83,13 @@ def distill(path: str, settings: DistillStatic, compute: Compute, encoding_error
             f"{len(ids):,} token vectors of {rows.shape[1]} dimensions, {100 * basis.kept:.1f}% of the variance"
         )
         if settings.fit is not None:
-            asked = Asked(path, Embed(), compute)
-            embedder = (
-                text_embedder.of_encoder(asked, opened)
-                if family == registry.ENCODER
-                else text_embedder.of_language_model(asked, opened)
-            )
-            table = fitted(table, embedder, base.tokenizer, settings.fit, record, encoding_errors)
+            table = fitted(table, embedder, tokenizer, settings.fit, record, encoding_errors)
         own: JsonObject = {
             "tokenizer_name": path,
             "apply_pca": settings.dims or None,
             "sif_coefficient": settings.sif or None,
         }
-        static_directory.save(directory, table.numpy(), base.tokenizer, own, record)
+        static_directory.save(directory, table.numpy(), tokenizer, own, record)
     return Path(settings.output)
 
 
@@ -107,8 +99,7 @@ def _holds_model(path: Path) -> bool:
 
 @torch.inference_mode()
 def token_vectors(reader: LineReader, backend: Backend, ids: Sequence[int]) -> Tensor:
-    """(V, D), float32: the mean of the states of each token, read alone."""
-    reader.model = backend.for_inference(reader.model)
+    """(V, D), float32: the mean of the states of each token, read alone by a model that is on the device."""
     last = reader.model.config.num_hidden_layers
     length = len(reader.before) + 1 + len(reader.after)
     parts = []

@@ -60,7 +60,7 @@ def train_seq2seq(
     stopped run. `invocation` goes into the training record. Raises as `engine.job.run_job`.
     """
     if type(settings) is TrainSeq2Seq:
-        settings = registry.options_class(settings.architecture)(**settings.shared)
+        settings = registry.options_class(settings.architecture, TrainSeq2Seq)(**settings.shared)
     settings.check()
     run.check()
     compute = compute or Compute()
@@ -173,7 +173,7 @@ class _EncoderDecoder(SpooledTask[ParallelCorpus]):
             share=share,
         )
 
-    def evaluate(self, data: Spooled[ParallelCorpus], backend: Backend) -> Evaluate | None:
+    def evaluate(self, data: Spooled[ParallelCorpus], backend: Backend) -> Evaluate[EncoderDecoder] | None:
         if data.valid is None:
             return None
         held_out = _HeldOut(self, data.valid, backend)
@@ -311,8 +311,7 @@ def _config(settings: TrainSeq2Seq, source: Tokenizer, target: Tokenizer) -> Voc
     tokens = {"source_vocab_size": source_size, "target_vocab_size": target_size, "pad": pad, "eos": eos}
     arch = settings.architecture
     if settings.init is None:
-        new: Vocabularies = registry.config_class(arch).from_options(settings, **tokens)
-        return new
+        return cast(Vocabularies, registry.config_class(arch).from_options(settings, **tokens))
     config = cast(Vocabularies, initial.given_config(settings.init, arch, settings))
     if _has_own_tokenizer(settings):  # which may have fewer tokens than the model
         return config

@@ -104,4 +104,4 @@ def test_settings_in_python() -> None:
     with pytest.raises(TypeError, match="cells"):
         LSTMOptions("words", cells=3)  # type: ignore[call-arg]
     shared = TrainLM("words", arch="lstm", hidden=8).shared
-    assert registry.options_class("lstm")(**shared) == LSTMOptions("words", hidden=8)
+    assert registry.options_class("lstm", TrainLM)(**shared) == LSTMOptions("words", hidden=8)

@@ -6,7 +6,7 @@ Shapes: N tokens of all sequences of a batch, D hidden.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from torch import Tensor
 
@@ -23,6 +23,29 @@ if TYPE_CHECKING:
     from nlptools.models.translation.transformer import Transformer
 
 
+class LayerSizes(Protocol):
+    """The sizes of a stack of layers: their number L, without the embeddings, and D."""
+
+    @property
+    def num_hidden_layers(self) -> int: ...
+
+    @property
+    def hidden_size(self) -> int: ...
+
+
+class ReadsLines(Protocol):
+    """What computes states: a `torch.nn.Module` with these sizes."""
+
+    @property
+    def config(self) -> LayerSizes: ...
+
+    @property
+    def max_context(self) -> int | None: ...
+
+    @property
+    def runs_in_16_bits(self) -> bool: ...
+
+
 class LineReader(Protocol):
     """See the module's docstring.
 
@@ -33,11 +56,13 @@ class LineReader(Protocol):
         skips_before: whether `before` is not pooled; an empty line is still represented by it.
     """
 
-    model: Any
     before: list[int]
     after: list[int]
     alone: list[int]
     skips_before: bool
+
+    @property
+    def model(self) -> ReadsLines: ...
 
     def states(self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], layers: range) -> Sequence[Tensor]:
         """The states (N, D) of `layers` for sequences end to end, see `packed`."""

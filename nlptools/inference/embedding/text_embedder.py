@@ -13,10 +13,11 @@ from __future__ import annotations
 import bisect
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from nlptools import bundle, messages
@@ -86,7 +87,7 @@ class TextEmbedder:
     @property
     def roundings(self) -> list[Rounding]:
         """See `quantization.Quantizable`."""
-        return [Rounding(self.model, self.model)]
+        return [Rounding(cast(nn.Module, self.model), cast(nn.Module, self.model))]
 
     # -- lines --------------------------------------------------------------------------------------------------
 

@@ -56,7 +56,7 @@ class Answered(NamedTuple):
 
 
 @dataclass(frozen=True)
-class QuestionAnswering(TaskOf[Question, Answered]):
+class QuestionAnswering(TaskOf[Question, Answered, Encoding]):
     """See the module's docstring.
 
     Attributes:
@@ -183,7 +183,7 @@ class QuestionAnswering(TaskOf[Question, Answered]):
         mean = np.bincount(windows.question, losses, minlength=len(records)) / np.maximum(1, count)
         return [Answered(record, float(loss)) for record, loss in zip(records, mean, strict=True)]
 
-    def ensemble(self, tasks: Sequence[TaskOf[Question, Answered]]) -> QuestionAnswering:
+    def ensemble(self, tasks: Sequence[TaskOf[Question, Answered, Encoding]]) -> QuestionAnswering:
         every = [cast(QuestionAnswering, task).threshold for task in tasks]
         return replace(self, threshold=float(np.mean(every)))
 

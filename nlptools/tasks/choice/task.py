@@ -25,7 +25,7 @@ from nlptools.tasks.task import TaskOf, gold
 
 
 @dataclass(frozen=True)
-class MultipleChoice(TaskOf[Choice, np.ndarray]):
+class MultipleChoice(TaskOf[Choice, np.ndarray, Encoding]):
     """See the module's docstring."""
 
     bests: ClassVar[tuple[str, ...]] = ("loss", "accuracy")

@@ -35,10 +35,11 @@ from nlptools.tasks.classify import training_labels
 from nlptools.tasks.task import TaskOf, check_best, gold, reading_options, saved_setting
 
 P = TypeVar("P")
+TextRows = Encoding | TextEncoding | NumberEncoding | ImageEncoding
 
 
 @dataclass(frozen=True)
-class TextTask(TaskOf[TextExample, P]):
+class TextTask(TaskOf[TextExample, P, TextRows]):
     """See the module's docstring.
 
     Attributes:
@@ -113,7 +114,7 @@ class TextTask(TaskOf[TextExample, P]):
     def features(
         self,
         examples: Sequence[TextExample],
-        encoding: Encoding | TextEncoding | NumberEncoding | ImageEncoding,
+        encoding: TextRows,
         labelled: bool,
     ) -> Features:
         texts = [e.texts for e in examples]

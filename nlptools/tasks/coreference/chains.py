@@ -46,7 +46,7 @@ class Linked(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CoreferenceChains(TaskOf[CoreferenceDocument, Linked]):
+class CoreferenceChains(TaskOf[CoreferenceDocument, Linked, Encoding]):
     """See the module's docstring. `measuring`: whether predictions are measured."""
 
     measuring: bool = True

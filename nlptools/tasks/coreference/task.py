@@ -29,7 +29,7 @@ _MASCULINE, _FEMININE = ("he", "his", "him"), ("she", "her", "hers")
 
 
 @dataclass(frozen=True)
-class PronounResolution(TaskOf[Coreference, np.ndarray]):
+class PronounResolution(TaskOf[Coreference, np.ndarray, Encoding]):
     """See the module's docstring."""
 
     @property

@@ -32,7 +32,7 @@ _BINS = 10  # of probabilities, for the calibration
 
 
 @dataclass(frozen=True)
-class RewardTask(TaskOf[Ranking, np.ndarray]):
+class RewardTask(TaskOf[Ranking, np.ndarray, Encoding]):
     """See the module's docstring.
 
     Attributes:

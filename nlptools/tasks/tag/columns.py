@@ -53,7 +53,7 @@ class Annotated(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ColumnTags(TaskOf[UniversalSentence, Annotated]):
+class ColumnTags(TaskOf[UniversalSentence, Annotated, Encoding | WordEncoding]):
     """See the module's docstring.
 
     Attributes:

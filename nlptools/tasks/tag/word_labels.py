@@ -72,7 +72,7 @@ class Tagged(NamedTuple):
 
 
 @dataclass(frozen=True)
-class WordLabels(TaskOf[W, Tagged]):
+class WordLabels(TaskOf[W, Tagged, Encoding | WordEncoding]):
     """See the module's docstring.
 
     Attributes:

@@ -84,13 +84,13 @@ class TrainingRun(Protocol[D, M]):
     def model(self) -> M:
         """The initial model, on the CPU in float32, with the same weights in every process."""
 
-    def objective(self, model: M) -> Objective:
+    def objective(self, model: M) -> Objective[M]:
         """The training objective of `model`."""
 
     def source(self, data: D, model: M, backend: Backend) -> BatchSource:
         """The training batches of this process; they may be sampled from the model being trained."""
 
-    def evaluate(self, data: D, backend: Backend) -> Evaluate | None:
+    def evaluate(self, data: D, backend: Backend) -> Evaluate[M] | None:
         """The validation function, or None without held-out data."""
 
     def save(self, directory: Path, model: M, weights: Tensors, record: Record) -> None:
@@ -261,7 +261,7 @@ class _Steps(Generic[D, M]):
             log.close()
         return self._ended(model, objective.get_submodule("model").state_dict(), checkpoints, result)
 
-    def _model(self) -> tuple[M, Objective, Backend]:
+    def _model(self) -> tuple[M, Objective[M], Backend]:
         """The model on the device, its objective, and the backend with the precision that it trains in."""
         model, backend = self.task.model(), self.backend
         backend.seed(self.compute.seed)
@@ -320,7 +320,7 @@ def _describe_average(average: Average, progress: RunProgress, criterion: str) -
     )
 
 
-def _num_weights(objective: Objective) -> str:
+def _num_weights(objective: Objective[object]) -> str:
     """The number of weights of the model and, with adapters, how many of them are trained, for a message."""
     model = objective.get_submodule("model")
     sizes = {name: p.numel() for name, p in model.named_parameters()}

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Generic, NoReturn, TypeVar
 
 import torch
 
@@ -28,7 +28,8 @@ from nlptools.training.engine.stop import REASONS, Interrupted, Stop
 from nlptools.training.engine.weights import Weights
 from nlptools.training.objective import Objective
 
-Evaluate = Callable[[Any, Callable[[], bool]], "dict[str, float] | None"]
+M = TypeVar("M")
+Evaluate = Callable[[M, Callable[[], bool]], "dict[str, float] | None"]
 MOST_BAD_STEPS = 8  # consecutive skipped updates after which a run counts as diverged
 
 
@@ -43,16 +44,16 @@ class RunResult:
 
 
 def fit(
-    objective: Objective,
+    objective: Objective[M],
     source: BatchSource,
     backend: Backend,
     run: Training,
     *,
-    evaluate: Evaluate | None = None,
+    evaluate: Evaluate[M] | None = None,
     checkpoints: Checkpoints | None = None,
     log: Log | None = None,
     criterion: Criterion = LOSS,
-    weights: Callable[[Objective, Backend], Weights] = Weights,
+    weights: Callable[[Objective[M], Backend], Weights[M]] = Weights,
 ) -> RunResult:
     """Minimize `objective` over the batches of `source` until `run` is complete or the process is asked to stop.
 
@@ -78,11 +79,11 @@ def fit(
     return result
 
 
-class _Loop:
+class _Loop(Generic[M]):
     """The loop over steps, with reports, validations, checkpoints and stopping in between."""
 
     def __init__(
-        self, state: Fit, evaluate: Evaluate | None, log: Log | None, stop: Stop, criterion: Criterion
+        self, state: Fit[M], evaluate: Evaluate[M] | None, log: Log | None, stop: Stop, criterion: Criterion
     ) -> None:
         self.state, self.evaluate, self.log, self.stop, self.criterion = state, evaluate, log, stop, criterion
         run = state.run

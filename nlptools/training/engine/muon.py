@@ -48,7 +48,7 @@ class Muon(Optimizer):
         self.means = {name: torch.zeros_like(p) for name, p in parameters.items() if name in matrices}
 
     @classmethod
-    def from_options(cls, weights: Weights, run: Training) -> Muon:
+    def from_options(cls, weights: Weights[object], run: Training) -> Muon:
         """See `FromOptions`."""
         matrices = hidden_matrices(weights.objective)
         return cls(weights.parameters, matrices, run.beta2, run.weight_decay, weights.dtype)

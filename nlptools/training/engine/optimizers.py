@@ -59,11 +59,11 @@ class Optimizer(ABC):
 class FromOptions(Protocol):
     """The class of an optimizer that `--optimizer` names: it chooses its options itself."""
 
-    def from_options(self, weights: Weights, run: Training) -> Optimizer:
+    def from_options(self, weights: Weights[object], run: Training) -> Optimizer:
         """The optimizer of `weights.parameters`."""
 
 
-def of_options(weights: Weights, run: Training) -> Optimizer:
+def of_options(weights: Weights[object], run: Training) -> Optimizer:
     """The optimizer `run.optimizer` of `weights.parameters`."""
     optimizer: FromOptions = pkgutil.resolve_name(OPTIMIZERS[run.optimizer].optimizer)
     return optimizer.from_options(weights, run)
@@ -89,7 +89,7 @@ class AdamW(Optimizer):
     without: frozenset[str] = frozenset()  # names of parameters that something else updates
 
     @classmethod
-    def from_options(cls, weights: Weights, run: Training) -> AdamW:
+    def from_options(cls, weights: Weights[object], run: Training) -> AdamW:
         """See `FromOptions`."""
         return cls(weights.parameters, run.beta2, run.weight_decay)
 

@@ -22,7 +22,7 @@ class SGD(Optimizer):
         self.parameters, self.weight_decay, self.steps = parameters, weight_decay, 0
 
     @classmethod
-    def from_options(cls, weights: Weights, run: Training) -> SGD:
+    def from_options(cls, weights: Weights[object], run: Training) -> SGD:
         """See `FromOptions`."""
         return cls(weights.parameters, run.weight_decay)
 
@@ -66,7 +66,7 @@ class AveragedSGD(SGD):
         self.other: dict[str, Tensor] = {}  # the averages; or the last weights, while the model has the averages
 
     @classmethod
-    def from_options(cls, weights: Weights, run: Training) -> AveragedSGD:
+    def from_options(cls, weights: Weights[object], run: Training) -> AveragedSGD:
         """See `FromOptions`."""
         return cls(weights.parameters, run.weight_decay, run.asgd_patience)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -13,12 +14,13 @@ from nlptools.compute import sharding
 from nlptools.compute.backend import Backend
 from nlptools.layers import lora
 from nlptools.layers.transformer import Block
-from nlptools.training.engine.weights import Weights
+from nlptools.training.engine.weights import M, OfModel, Weights
 
+T = TypeVar("T")
 _MODEL = "model."  # prefix of names in an objective
 
 
-class ShardedWeights(Weights):
+class ShardedWeights(Weights[M]):
     """Float32 weights divided by rows: each process keeps and updates some rows; see `compute.sharding`.
 
     A Transformer has the whole weights of one block at a time, in the type that it computes in; embeddings and output during
@@ -27,7 +29,7 @@ class ShardedWeights(Weights):
 
     divided = True
 
-    def __init__(self, objective: nn.Module, backend: Backend) -> None:
+    def __init__(self, objective: OfModel[M], backend: Backend) -> None:
         """See `Weights`. Raises Unavailable for an older PyTorch."""
         backend.prepare_training()
         self.objective, self.backend, self.dtype = objective, backend, backend.dtype
@@ -37,7 +39,8 @@ class ShardedWeights(Weights):
         self._exact = {name: buffer.detach() for name, buffer in self.model.named_buffers()}
         for buffer in self.model.buffers():
             buffer.data = buffer.to(backend.dtype) if buffer.is_floating_point() else buffer
-        self._whole = _shell(self.model)
+        self._whole = _shell(objective.model)
+        assert isinstance(self._whole, nn.Module)
         self._whole_places = sharding.places(self._whole)
         blocks = [module for module in self.model.modules() if isinstance(module, Block) and module.separate]
         sharding.shard(objective, blocks, ("run",), backend)
@@ -49,13 +52,15 @@ class ShardedWeights(Weights):
         return nullcontext()
 
     @contextmanager
-    def whole(self) -> Iterator[nn.Module]:
+    def whole(self) -> Iterator[M]:
         for name, places in self._whole_places.items():
             tensor = self._gathered(name).to(self.dtype)
             for module, attribute in places:
                 module._parameters[attribute] = nn.Parameter(tensor, requires_grad=False)
+        assert isinstance(self._whole, nn.Module)
+        self._whole.eval()
         try:
-            yield self._whole.eval()
+            yield self._whole
         finally:
             for module, attribute in (place for places in self._whole_places.values() for place in places):
                 module._parameters[attribute] = None
@@ -117,8 +122,9 @@ class ShardedWeights(Weights):
         return sharding.gathered(sharding.local(parameter), parameter)
 
 
-def _shell(model: nn.Module) -> nn.Module:
+def _shell(model: T) -> T:
     """A copy of a module with its buffers, and without its weights."""
+    assert isinstance(model, nn.Module)
     weights = {id(p): nn.Parameter(p.detach().to("meta"), p.requires_grad) for p in model.parameters()}
     buffers = {id(buffer): buffer for buffer in model.buffers()}
     return copy.deepcopy(model, {**weights, **buffers})

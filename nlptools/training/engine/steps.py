@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -27,23 +27,25 @@ from nlptools.training.engine.stop import Interrupted
 from nlptools.training.engine.weights import Weights
 from nlptools.training.objective import CARRIED, Objective
 
+M = TypeVar("M")
+
 
 def total_steps(source: BatchSource, run: Training) -> int:
     """Optimizer steps of the whole run: `run.steps`, or the number of steps in `run.epochs`, which may be 0."""
     return run.steps or math.ceil(source.batches_per_epoch * run.epochs / run.accumulate)
 
 
-class Fit:
+class Fit(Generic[M]):
     """The state of a run, and a single step. Use `fit` to train."""
 
     def __init__(
         self,
-        objective: Objective,
+        objective: Objective[M],
         source: BatchSource,
         backend: Backend,
         run: Training,
         checkpoints: Checkpoints | None,
-        weights: Callable[[Objective, Backend], Weights] = Weights,
+        weights: Callable[[Objective[M], Backend], Weights[M]] = Weights,
     ) -> None:
         self.objective, self.source, self.backend, self.run = objective, source, backend, run
         self.checkpoints = checkpoints

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import ClassVar
+from typing import ClassVar, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -18,8 +18,20 @@ from nlptools.compute.backend import Backend
 from nlptools.errors import UsageError
 from nlptools.layers import lora
 
+M = TypeVar("M", covariant=True)
 
-class Weights:
+
+class OfModel(nn.Module, Generic[M]):
+    """A module that computes with a model of type M, which has all weights."""
+
+    model: M
+
+    def __init__(self, model: M) -> None:
+        super().__init__()
+        self.model = model
+
+
+class Weights(Generic[M]):
     """The whole weights in every process.
 
     In float32 the module computes with the weights themselves. In 16 bits it is converted, and the float32 weights are
@@ -34,8 +46,8 @@ class Weights:
 
     divided: ClassVar[bool] = False
 
-    def __init__(self, objective: nn.Module, backend: Backend) -> None:
-        """`objective`: its part `model` has all weights. Raises Unavailable for a precision that cannot train."""
+    def __init__(self, objective: OfModel[M], backend: Backend) -> None:
+        """Raises Unavailable for a precision that cannot train."""
         backend.prepare_training()
         self.objective, self.backend, self.dtype = objective, backend, backend.dtype
         self.model = objective.get_submodule("model")
@@ -52,9 +64,9 @@ class Weights:
             objective.to(self.dtype)
             self._computing = list(learned.values())
 
-    def whole(self) -> AbstractContextManager[nn.Module]:
+    def whole(self) -> AbstractContextManager[M]:
         """Context with a model that has all weights, to validate with."""
-        return nullcontext(self.model)
+        return nullcontext(self.objective.model)
 
     def computing(self) -> AbstractContextManager[object]:
         """Context of the forward and backward passes of a step, which the module computes."""

@@ -245,7 +245,7 @@ class _Finetuning:
     def model(self) -> TaskModel:
         return self.reader.model(self.task, self.seed)
 
-    def objective(self, model: TaskModel) -> Objective:
+    def objective(self, model: TaskModel) -> Objective[TaskModel]:
         return self.reader.objective(model, self.task)
 
     def source(self, data: _Examples, model: TaskModel, backend: Backend) -> BatchSource:
@@ -253,7 +253,7 @@ class _Finetuning:
         joint, share = Share.of(size, self.run.global_batch, backend.rank, backend.world_size)
         return self.reader.source(data.train, joint, self.seed, share, backend)
 
-    def evaluate(self, data: _Examples, backend: Backend) -> Evaluate | None:
+    def evaluate(self, data: _Examples, backend: Backend) -> Evaluate[TaskModel] | None:
         """The measures of the task on the held-out examples, computed by the main process."""
         valid = data.valid
         if valid is None:

@@ -20,8 +20,8 @@ from nlptools.formats.examples import TaskExample
 from nlptools.json_types import JsonObject
 from nlptools.models.tasks.logistic import Logistic, LogisticConfig
 from nlptools.tasks import linear
-from nlptools.tasks.outputs import RowLogits
 from nlptools.tasks.task import Task
+from nlptools.tasks.without_pretraining import RowLogits
 from nlptools.text import builtin
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.text.vocab import Vocab

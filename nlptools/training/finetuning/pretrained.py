@@ -113,7 +113,7 @@ class Pretrained:
         rates.freeze(model, frozen(options.freeze))
         return model
 
-    def objective(self, model: TaskModel, task: Task) -> TaskLoss:
+    def objective(self, model: TaskModel, task: Task) -> TaskLoss[EncoderWithHeads]:
         assert isinstance(model, EncoderWithHeads)
         options, parts = self.options, {f"model.{name}": model.part_of(name) for name, _ in model.named_parameters()}
         factors = rates.Rates(parts, model.config.num_hidden_layers + 1, options.layer_decay, options.unfreeze)
@@ -161,7 +161,7 @@ class Pretrained:
         )
 
 
-class LossWithLanguage(TaskLoss):
+class LossWithLanguage(TaskLoss[WithHeads]):
     """The loss of a task and, with a weight, of the language model on the same rows (Radford et al. 2018, equation 5)."""
 
     def __init__(self, model: WithHeads, task: Task, weight: float, factors: rates.Rates) -> None:
@@ -174,7 +174,7 @@ class LossWithLanguage(TaskLoss):
     def forward(self, *arrays: Tensor) -> dict[str, Tensor]:
         """See `TaskLoss`; one pass through the model for both losses. The last target is the weight of each example."""
         ids, mask, _, *targets = arrays
-        model = cast(WithHeads, self.model)
+        model = self.model
         hidden, _ = model.encoder(ids)
         logits = model.task_logits(self.task.head, model.of_rows(hidden, mask)).float()
         language = model.language_loss(hidden, ids, mask) * targets[-1]
@@ -183,7 +183,7 @@ class LossWithLanguage(TaskLoss):
 
 def task_loss(
     model: EncoderWithHeads, task: Task, which: Layers = outputs.LAST, factors: rates.Rates | None = None
-) -> TaskLoss:
+) -> TaskLoss[EncoderWithHeads]:
     """The loss of the head of a task, which sees the layers `which`."""
 
     def logits(model: EncoderWithHeads, inputs: tuple[Tensor, ...], spans: Tensor | None) -> Tensor:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Protocol, TypeVar, cast
 
 import numpy as np
 from torch import Tensor
@@ -27,6 +27,8 @@ from nlptools.training.engine import optimizers
 from nlptools.training.engine.optimizers import Optimizer
 from nlptools.training.engine.weights import Weights
 from nlptools.training.objective import Objective
+
+M = TypeVar("M", bound=TaskModel, covariant=True)
 
 
 class Reader(Protocol):
@@ -51,7 +53,7 @@ class Reader(Protocol):
     def model(self, task: Task, seed: int) -> TaskModel:
         """The initial model, on the CPU in float32."""
 
-    def objective(self, model: TaskModel, task: Task) -> TaskLoss:
+    def objective(self, model: TaskModel, task: Task) -> TaskLoss[TaskModel]:
         """The loss to minimize."""
 
     def source(self, features: Features, batch_size: int, seed: int, share: Share, backend: Backend) -> BatchSource:
@@ -92,27 +94,22 @@ class TaskBatch(Protocol):
     def weight(self) -> float: ...
 
 
-class TaskLogits(Protocol):
-    """Computes the logits of a task's head from the inputs of a batch."""
-
-    def __call__(self, model: Any, inputs: tuple[Tensor, ...], spans: Tensor | None) -> Tensor:
-        """`spans` (B, M, 2): of heads that read token spans."""
+# the logits of a task's head from the inputs of a batch, and of heads that read token spans, from these (B, M, 2)
+TaskLogits = Callable[[M, tuple[Tensor, ...], Tensor | None], Tensor]
 
 
-class TaskLoss(Objective):
+class TaskLoss(Objective[M]):
     """The loss of a task's head, as a weighted sum."""
-
-    model: TaskModel
 
     def __init__(
         self,
-        model: TaskModel,
+        model: M,
         task: Task,
-        logits: TaskLogits,
+        logits: TaskLogits[M],
         inputs: int,
         *,
         rates: Callable[[float], Mapping[str, float]] = lambda epoch: {},
-        optimizer: Callable[[Weights, Training], Optimizer] = optimizers.of_options,
+        optimizer: Callable[[Weights[object], Training], Optimizer] = optimizers.of_options,
         in_16_bits: bool = True,
     ) -> None:
         """`inputs`: how many a batch has; `rates`: see `Objective.rates`."""
@@ -136,7 +133,7 @@ class TaskLoss(Objective):
         logits = self.logits(self.model, inputs, spans).float()
         return {"loss": self.task.loss(logits, *targets, **self.task.layers_of(cast(TaskHeads, self.model)))}
 
-    def optimizer(self, run: Training, weights: Weights) -> Optimizer:
+    def optimizer(self, run: Training, weights: Weights[object]) -> Optimizer:
         """See `Objective`."""
         return self._optimizer(weights, run)
 

@@ -27,8 +27,8 @@ from nlptools.formats.examples import TaskExample
 from nlptools.json_types import JsonObject
 from nlptools.models.tasks.text_classifiers import TextClassifier, TextClassifierConfig
 from nlptools.tasks import classifiers
-from nlptools.tasks.outputs import RowLogits
 from nlptools.tasks.task import Task
+from nlptools.tasks.without_pretraining import RowLogits
 from nlptools.text import builtin
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.tokenizer import Tokenizer
@@ -165,7 +165,7 @@ class TextNetwork(WordNetwork[TextClassifier]):
         if self.options.finetune.freeze == "all":
             model.freeze_words()
 
-    def optimizer(self, model: TextClassifier, weights: Weights, run: Training) -> Optimizer:
+    def optimizer(self, model: TextClassifier, weights: Weights[object], run: Training) -> Optimizer:
         """`run.optimizer`, or for a bag AdaGrad on the rows of each batch."""
         if model.rows is None:
             return super().optimizer(model, weights, run)

@@ -8,7 +8,7 @@ from dataclasses import fields
 from nlptools import bundle
 from nlptools.configs import Compute, Training
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
-from nlptools.configs.seq2seq import PairTraining
+from nlptools.configs.seq2seq import PairTraining, TrainSeq2Seq
 from nlptools.errors import UsageError
 from nlptools.files import artifacts, hub_cache
 from nlptools.models import registry
@@ -42,7 +42,7 @@ def finetune(
         raise UsageError(
             f"--task seq2seq: {settings.model} is not an encoder-decoder", hint="train-seq2seq trains one from scratch"
         )
-    architecture = registry.options_class(arch)
+    architecture = registry.options_class(arch, TrainSeq2Seq)
     known = {field.name for field in fields(architecture)}
     rates: dict[str, float] = {name: getattr(sizes, name, 0.0) for name in _DROPOUTS if name in known}
     options = architecture(

@@ -26,8 +26,8 @@ from nlptools.json_types import JsonObject
 from nlptools.models.tasks.word_input import WordInput
 from nlptools.models.tasks.word_tagger import WordTagger, WordTaggerConfig
 from nlptools.tasks import taggers
-from nlptools.tasks.outputs import RowLogits
 from nlptools.tasks.task import Task
+from nlptools.tasks.without_pretraining import RowLogits
 from nlptools.text import spelling
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.vocab import Vocab, usual_specials

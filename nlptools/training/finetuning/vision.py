@@ -22,8 +22,8 @@ from nlptools.formats.examples import TaskExample
 from nlptools.json_types import JsonObject
 from nlptools.models.tasks.vision import VisionConfig, VisionTransformer
 from nlptools.tasks import pictures
-from nlptools.tasks.outputs import RowLogits
 from nlptools.tasks.task import Task
+from nlptools.tasks.without_pretraining import RowLogits
 from nlptools.text import builtin
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.text.vocab import Vocab

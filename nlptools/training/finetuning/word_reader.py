@@ -28,8 +28,8 @@ from nlptools.json_types import JsonObject
 from nlptools.models.language.elmo import Elmo, ElmoConfig
 from nlptools.models.tasks.word_reader import MARKS, PAD, UNK, WordReader, WordReaderConfig
 from nlptools.tasks import readers
-from nlptools.tasks.outputs import RowLogits
 from nlptools.tasks.task import Task
+from nlptools.tasks.without_pretraining import RowLogits
 from nlptools.text import spelling
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.byte_spelling import COLUMNS, count_cut

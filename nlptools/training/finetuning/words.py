@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -31,8 +31,8 @@ from nlptools.formats.examples import TaskExample
 from nlptools.json_types import JsonObject
 from nlptools.models.tasks.task_model import TaskModel
 from nlptools.tasks import outputs
-from nlptools.tasks.outputs import RowLogits
 from nlptools.tasks.task import Task
+from nlptools.tasks.without_pretraining import RowLogits
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.text.vocab import Vocab
 from nlptools.training.engine import optimizers
@@ -111,7 +111,7 @@ class WordNetwork(ABC, Generic[M]):
         """Factors of the learning rate, by the names of parameters in the model; 1 for other ones."""
         return {}
 
-    def optimizer(self, model: M, weights: Weights, run: Training) -> Optimizer:
+    def optimizer(self, model: M, weights: Weights[object], run: Training) -> Optimizer:
         """The optimizer of the weights. Raises UsageError for one that cannot train them."""
         return optimizers.of_options(weights, run)
 
@@ -128,7 +128,7 @@ class WordNetwork(ABC, Generic[M]):
 class Words:
     """A network over words, as `reader.Reader`."""
 
-    network: WordNetwork[Any]
+    network: WordNetwork[TaskModel]
     scratch: Scratch
 
     learns_vocabulary: ClassVar[bool] = True
@@ -153,7 +153,7 @@ class Words:
         task.begin(model)
         return model
 
-    def objective(self, model: TaskModel, task: Task) -> TaskLoss:
+    def objective(self, model: TaskModel, task: Task) -> TaskLoss[TaskModel]:
         network, rates = self.network, {f"model.{name}": x for name, x in self.network.rates(model).items()}
         return TaskLoss(
             model,
@@ -199,7 +199,7 @@ def opened(settings: Finetune, scratch: Scratch, errors: str) -> Words:
         place = _OTHERS.get(settings.scratch, place)
     scratch.check(settings.scratch or "lstm")
     vectors = None if scratch.vectors is None else formats.load(scratch.vectors, errors=errors)
-    network: Callable[[NetworkOptions], WordNetwork[Any]] = pkgutil.resolve_name(place)
+    network: Callable[[NetworkOptions], WordNetwork[TaskModel]] = pkgutil.resolve_name(place)
     return Words(network(NetworkOptions(settings, scratch, vectors)), scratch)
 
 

@@ -21,12 +21,10 @@ from nlptools.training.preferences.rollout import ADVANTAGE, OLD, REFERENCE, RET
 _EPSILON = 1e-5  # of Adam: rewards make small gradients
 
 
-class ClippedSurrogate(Objective):
+class ClippedSurrogate(Objective[ActorCritic]):
     """The clipped surrogate (Schulman et al. 2017, equation 7), the loss of values, and the loss of a text that is mixed in."""
 
     shown = ("reward", "kl", "length")
-
-    model: ActorCritic
 
     def __init__(self, model: ActorCritic, settings: TrainPPO) -> None:
         super().__init__(model)
@@ -89,7 +87,7 @@ class ClippedSurrogate(Objective):
         """--critic-lr-factor for what computes the values alone: they start from nothing, and have to keep up with the policy."""
         return self.value_rates
 
-    def optimizer(self, run: Training, weights: Weights) -> Optimizer:
+    def optimizer(self, run: Training, weights: Weights[object]) -> Optimizer:
         """AdamW with a larger epsilon, unless another optimizer is chosen."""
         if run.optimizer != "adamw":
             return super().optimizer(run, weights)

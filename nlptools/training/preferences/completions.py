@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 import numpy as np
 from torch import Tensor
@@ -24,11 +24,13 @@ from nlptools.errors import DataError
 from nlptools.files import streams
 from nlptools.formats.readers import read
 from nlptools.json_types import JsonObject
+from nlptools.metrics.criterion import Criterion
 from nlptools.models.contract import LanguageModel
 from nlptools.tasks.task import reading_options
 from nlptools.training.engine.job import Trained, run_job
 from nlptools.training.engine.loop import Evaluate
 from nlptools.training.engine.spooled import Spooled, SpooledTask
+from nlptools.training.objective import Objective
 from nlptools.training.preferences.policy import Policy, log_probabilities
 
 E = TypeVar("E")  # examples of a task
@@ -69,7 +71,7 @@ class Completions:
 
 @dataclass(frozen=True)
 class CompletionTask(SpooledTask[Completions], Generic[E]):
-    """A task of `finetune` on prompts and responses. Subclasses also define the rest of `training.engine.job.TrainingRun`."""
+    """A task of `finetune` on prompts and responses. Implements `training.engine.job.TrainingRun`."""
 
     options: Finetune
     run: Training
@@ -80,6 +82,24 @@ class CompletionTask(SpooledTask[Completions], Generic[E]):
     encoding_errors: str
 
     unit = "examples"
+
+    @property
+    @abstractmethod
+    def criterion(self) -> Criterion:
+        """See `TrainingRun`."""
+
+    @property
+    @abstractmethod
+    def measures(self) -> tuple[str, ...]:
+        """See `TrainingRun`."""
+
+    @abstractmethod
+    def model(self) -> LanguageModel:
+        """See `TrainingRun`."""
+
+    @abstractmethod
+    def objective(self, model: LanguageModel) -> Objective[LanguageModel]:
+        """See `TrainingRun`."""
 
     @abstractmethod
     def texts(self, examples: Sequence[E]) -> list[list[ChatSegment]]:
@@ -97,7 +117,7 @@ class CompletionTask(SpooledTask[Completions], Generic[E]):
         size, share = Share.of(self.run.batch_size, self.run.global_batch, backend.rank, backend.world_size)
         return PackedBatches(data.train.features, size, seed=self.seed, share=share)
 
-    def evaluate(self, data: Spooled[Completions], backend: Backend) -> Evaluate | None:
+    def evaluate(self, data: Spooled[Completions], backend: Backend) -> Evaluate[LanguageModel] | None:
         """The validation of a model; None without held-out examples."""
         if data.valid is None:
             return None
@@ -144,7 +164,7 @@ class CompletionTask(SpooledTask[Completions], Generic[E]):
 
 
 def finetune(
-    kind: type[CompletionTask[Any]],
+    kind: type[CompletionTask[E]],
     inputs: Sequence[str],
     settings: Finetune,
     run: FinetuneTraining,
@@ -162,5 +182,5 @@ def finetune(
     """
     inputs = streams.check_inputs(inputs, run.held_out)
     policy = Policy.open(str(settings.model), settings, settings.chat)
-    task: Any = kind(settings, run, inputs, compute.seed, policy, files, encoding_errors)  # a whole `TrainingRun`
+    task = kind(settings, run, inputs, compute.seed, policy, files, encoding_errors)
     return run_job(task, run, compute, invocation)

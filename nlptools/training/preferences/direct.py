@@ -94,10 +94,8 @@ class _Preference(CompletionTask[Ranking | Judgement]):
         return {"loss": float(each.mean()), **objective.measures(scored, features)}
 
 
-class PreferenceLoss(Objective):
+class PreferenceLoss(Objective[LanguageModel]):
     """The mean loss of examples with two sequences each."""
-
-    model: LanguageModel
 
     def __init__(self, model: LanguageModel, loss: str, beta: float) -> None:
         super().__init__(model)

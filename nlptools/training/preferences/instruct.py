@@ -38,7 +38,7 @@ class _Instruct(CompletionTask[Demonstration]):
     def model(self) -> LanguageModel:
         return self.policy.trained(self.options.encoder_dropout, self.seed)
 
-    def objective(self, model: LanguageModel) -> Objective:
+    def objective(self, model: LanguageModel) -> Objective[LanguageModel]:
         return Answers(model)
 
     def values(self, model: LanguageModel, scored: np.ndarray, features: Features) -> dict[str, float]:
@@ -48,10 +48,8 @@ class _Instruct(CompletionTask[Demonstration]):
         return {"loss": loss, "perplexity": perplexity(loss)}
 
 
-class Answers(Objective):
+class Answers(Objective[LanguageModel]):
     """Cross-entropy of the tokens of answers, in nats."""
-
-    model: LanguageModel
 
     def counts(self, batch: PackedBatch) -> dict[str, float]:
         """The number of targets."""

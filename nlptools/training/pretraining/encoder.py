@@ -148,7 +148,7 @@ class _Pretraining(SpooledTask[Documents]):
             next_sentence=options.objective == "bert",
         )
 
-    def evaluate(self, data: Spooled[Documents], backend: Backend) -> Evaluate | None:
+    def evaluate(self, data: Spooled[Documents], backend: Backend) -> Evaluate[BertWithHeads | Electra] | None:
         if data.valid is None:
             return None
         where = {"rank": backend.rank, "world_size": backend.world_size}

@@ -19,21 +19,19 @@ from torch.nn import functional as F
 
 from nlptools.compute.kernels.cross_entropy import chunk_rows
 from nlptools.layers.query_positions import QueryPositions, position_arrays
+from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.encoders.electra import Electra
 from nlptools.training.objective import Objective
 
 if TYPE_CHECKING:
     from nlptools.batches.pretraining import PretrainingBatch
-    from nlptools.models.encoders.bert import BertWithHeads
-    from nlptools.models.encoders.electra import Electra
 
 DISCRIMINATOR_WEIGHT = 50.0  # weight of the discriminator's loss; the weight of the generator's loss is 1
 _BLOCK = 64  # tokens with probabilities that `draw` sums first; a divisor of padded vocabulary sizes
 
 
-class Masked(Objective):
+class Masked(Objective[BertWithHeads]):
     """Cross-entropy of masked tokens, and of the next sentence if the model has that head (BERT), in nats."""
-
-    model: BertWithHeads
 
     def counts(self, batch: PretrainingBatch) -> dict[str, int]:
         """Number of targets of each kind of loss."""
@@ -58,14 +56,12 @@ class Masked(Objective):
         return losses
 
 
-class Replaced(Objective):
+class Replaced(Objective[Electra]):
     """ELECTRA: cross-entropy of the generator's masked tokens, plus 50 times the binary cross-entropy of the discriminator.
 
     The discriminator predicts for each real token whether the generator has replaced it. A token counts as not replaced if
     the generator drew the original token.
     """
-
-    model: Electra
 
     def counts(self, batch: PretrainingBatch) -> dict[str, int]:
         """Number of targets of each kind of loss."""

@@ -56,10 +56,8 @@ class SimilaritySettings:
         return (scores - low) / (high - low)
 
 
-class SimilarityLoss(Objective):
+class SimilarityLoss(Objective[EncoderWithHeads]):
     """See the module's docstring."""
-
-    model: EncoderWithHeads
 
     def __init__(self, model: EncoderWithHeads, settings: SimilaritySettings) -> None:
         super().__init__(model)

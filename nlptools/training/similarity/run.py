@@ -223,7 +223,7 @@ class _Similarity:
         joint, share = Share.of(size, self.run.global_batch, backend.rank, backend.world_size)
         return RandomBatches(features, joint, seed=self.seed, pad=pad, share=share)
 
-    def evaluate(self, data: Spooled[SimilarityData], backend: Backend) -> Evaluate | None:
+    def evaluate(self, data: Spooled[SimilarityData], backend: Backend) -> Evaluate[EncoderWithHeads] | None:
         if data.valid is None:
             return None
         features, size = data.valid.features, self.run.batch_size or 32
