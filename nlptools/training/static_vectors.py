@@ -40,6 +40,7 @@ from nlptools.layers import packed
 from nlptools.layers.packed import EqualLengths
 from nlptools.models import registry
 from nlptools.text.tokenizer import Tokenizer
+from nlptools.training.engine import lifecycle
 from nlptools.vectors import static_directory
 
 _UNUSED = re.compile(r"\[unused\d+\]")
@@ -55,11 +56,12 @@ def distill(path: str, settings: DistillStatic, compute: Compute, encoding_error
     """Write static vectors of the model at `path` to `settings.output`.
 
     Raises:
-        UsageError: a model that is not an encoder.
+        UsageError: a model that is not an encoder, or several processes were started.
         InputError, BundleError: see `open_model`.
         DataError: --fit has too few lines.
         OutputError: the directory exists.
     """
+    lifecycle.refuse_processes("distill-static")
     whole_directory.check_target(settings.output, "a model", _holds_model, force=settings.force)
     embedder = load(path, use=uses.EMBED, settings=Embed(), compute=compute)
     if not isinstance(embedder, TextEmbedder) or registry.find(embedder.bundle.arch).family not in _FAMILIES:

@@ -1,15 +1,19 @@
-"""Training commands in two processes end with the weights of one, except for rounding."""
+"""Training commands in two processes: each stops, goes on, or refuses; some end with the weights of one, except for rounding."""
 
 from __future__ import annotations
 
 import random
+import shlex
 from pathlib import Path
 
+import faulty_command
 import pytest
 from conftest import this_month
 from running import ended, processes, rows
 from tiny_bundles import words_bundle
+from toy_trainers import TASKS, TRAINERS, data
 
+from nlptools.files import artifacts
 from nlptools.files.artifacts import load_tensors
 
 COLORS, ANIMALS = ("red", "green", "blue"), ("cat", "dog", "bird")
@@ -68,3 +72,24 @@ def test_train_ppo(tmp_path: Path, fork_server: list[str], algorithm: str) -> No
     assert [row["reward"] for row in rows(tmp_path / "one", "train")] == [
         row["reward"] for row in rows(tmp_path / "two", "train")
     ]
+
+
+ALONE = ("train-lm ngram", "train-w2v glove", "distill-static")  # in one process
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*TRAINERS, *TASKS])
+def test_every_trainer(tmp_path: Path, fork_server: list[str], name: str) -> None:
+    """Two processes stop with status 75 and a checkpoint, and go on to the end; or each of them refuses."""
+    data(tmp_path)
+    command = (*shlex.split({**TRAINERS, **TASKS}[name]), "-o", "run")
+    if name in ALONE:
+        for _, err in ended(processes(2, tmp_path, *command, command=fork_server), 2):
+            assert "runs in one process, but 2 were started" in err
+        return
+    program = (faulty_command.__file__, "TERM", "step", tmp_path / "mark")
+    (_, err), (_, other) = ended(processes(2, tmp_path, *program, *command, command=fork_server), 75)
+    assert "in 2 processes on 1 machine" in err and "stopped by SIGTERM" in err, err
+    assert "stopped by" not in other and any(artifacts.verify(each) for each in tmp_path.glob("run/checkpoints/step-*"))
+    outputs = ended(processes(2, tmp_path, *command, command=fork_server))
+    assert "continuing at" in outputs[0][1] and outputs[1][1] == "" and artifacts.verify(tmp_path / "run"), outputs
