@@ -172,7 +172,7 @@ def similarity(run: Bench) -> None:
     train = write(folder / "pairs.tsv", halves[:count])
     valid = write(folder / "others.tsv", halves[count : count + 500])
 
-    def judged(model: Path) -> float:
+    def rank(model: Path) -> float:
         first, second = (
             write(folder / f"half{i}.txt", [line.split("\t")[i] for line in read(valid)]) for i in range(2)
         )
@@ -180,26 +180,32 @@ def similarity(run: Bench) -> None:
         scores = a @ b.T
         return float((1 / (scores >= scores.diagonal()[:, None]).sum(1)).mean())
 
-    def theirs(precision: str) -> tuple[Speed, float]:
+    def theirs(precision: str) -> tuple[Speed, Path]:
         out = folder / f"theirs-{precision}"
         subprocess.run(
             [sys.executable, "-c", _TRAINER, run.options.model, train, out, precision, str(RATE)], check=True
         )
         seconds = json.loads(Path(f"{out}.json").read_text(encoding="utf-8"))["train_runtime"]
-        return Speed(count / seconds), judged(out)
+        return Speed(count / seconds), out
 
-    def mine(precision: str) -> tuple[Speed, float]:
+    def mine(precision: str) -> tuple[Speed, Path]:
         out, how = folder / f"ours-{precision}", ("--precision", precision, "--threads", run.options.threads)
         options = ("--epochs", 1, "--batch-size", BATCH, "--lr", RATE, "--force", *how)
         nlptools("finetune", "-q", "--task", "similarity", "-m", run.options.model, *options, "-o", out, train)
         metrics = json.loads((out / "training.json").read_text(encoding="utf-8"))["metrics"]
-        return Speed(metrics["examples"] / metrics["seconds"]), judged(out)
+        return Speed(metrics["examples"] / metrics["seconds"]), out
 
     sides: dict[str, Job] = {}
     for precision in precisions():
         if importlib.util.find_spec("sentence_transformers"):
             sides[f"sentence-transformers, {precision}"] = functools.partial(theirs, precision)
         sides[f"nlptools, {precision}"] = functools.partial(mine, precision)
+
+    def ranks(models: Mapping[str, Path]) -> str:
+        return "mean reciprocal rank held out: " + ", ".join(
+            f"{name} {rank(model):.3f}" for name, model in models.items()
+        )
+
     title = f"similarity training, MiniLM, {count:,} pairs, batch {BATCH}"
     run.compare(title, "examples per second", sides, warm_up=0, check=ranks)
 
@@ -209,11 +215,6 @@ def vectors_of(model: Path, text: Path, folder: Path) -> np.ndarray:
     nlptools("embed", "-q", model, text, "-o", folder / "half.npy", "--force", "--normalize", "--precision", "fp32")
     vectors: np.ndarray = np.load(folder / "half.npy")
     return vectors
-
-
-def ranks(results: Mapping[str, float]) -> str:
-    """The mean reciprocal ranks."""
-    return "mean reciprocal rank held out: " + ", ".join(f"{name} {value:.3f}" for name, value in results.items())
 
 
 def same(results: Mapping[str, str]) -> str:

@@ -134,7 +134,7 @@ def padded(batch: Any, objective: str) -> dict[str, Any]:
     arrays = {"input_ids": batch.ids, "token_type_ids": batch.types, "labels": labels.reshape(batch.ids.shape)}
     if not batch.sequences.all():
         arrays["attention_mask"] = batch.sequences
-    given = {name: torch.from_numpy(array[:, :longest]).to(device()) for name, array in arrays.items()}
+    given = {name: torch.from_numpy(array[:, :longest].copy()).to(device()) for name, array in arrays.items()}
     if objective == "bert":
         given["next_sentence_label"] = torch.from_numpy(batch.next_sentence).to(device())
     return given
