@@ -13,10 +13,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
-_WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]*))\.0+")  # as programs print whole numbers that they hold as floats
+# as programs print floats that are whole, very large or very small; 007 and 3.10 are codes or versions
+_FLOAT = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.0+|(?:\.[0-9]+)?e[-+][0-9]{2,3})")
 _TRUTH = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
 _BOOLEAN, _BINARY = ("false", "true"), ("0", "1")
-_EXACT = 1e16  # whole numbers below it have all their digits as a float
+_LONGEST = 2.0**64  # whole numbers below it are printed with all digits: columns of 64-bit numbers have them as well
 
 
 def text(value: object) -> str:
@@ -26,7 +27,7 @@ def text(value: object) -> str:
     if isinstance(value, bool):
         return _BOOLEAN[value]
     if isinstance(value, float) and math.isfinite(value):
-        return str(int(value)) if value.is_integer() and -_EXACT < value < _EXACT else repr(value)
+        return str(int(value)) if value.is_integer() and abs(value) < _LONGEST else repr(value)
     if isinstance(value, Decimal) and value.is_finite():
         return format(value.normalize(), "f")
     if isinstance(value, bytes):
@@ -65,9 +66,11 @@ def _is_float(label: str) -> bool:
 
 
 def key(label: str) -> str:
-    """The common form of equal labels: whole numbers without a fraction, `true` and `false`, other text unchanged."""
-    if whole := _WHOLE.fullmatch(label):
-        return str(int(whole[1]))
+    """The common form of equal labels: numbers without needless digits, `true` and `false`, other text unchanged."""
+    if label == "-0":
+        return "0"
+    if _FLOAT.fullmatch(label):
+        return format(Decimal(label).normalize() + 0, "f")
     return _TRUTH.get(label, label)
 
 
@@ -79,17 +82,15 @@ def spellings(labels: Iterable[str]) -> dict[str, str]:
 def compared(gold: Sequence[str], predicted: Sequence[str]) -> tuple[Mapping[str, str], list[str], list[str]]:
     """Labels of both sides, with one spelling for equal labels: the spelling of gold, if gold has the label.
 
-    If one side has only true and false, and the other one only 0 and 1, then 1 is true, as in Python.
+    If all labels are true, false, 1 and 0, then 1 is true, as in Python.
 
     Returns:
         The spelling of each key, the gold labels and the predicted ones.
     """
-    sides = [dict.fromkeys(gold), dict.fromkeys(predicted)]
-    keys = [{key(label) for label in side} for side in sides]
-    names = spellings([*sides[0], *sides[1]])
-    for one, other in (_BOOLEAN, _BINARY), (_BINARY, _BOOLEAN):
-        if keys[0] <= set(one) and keys[1] <= set(other):
-            names = {k: names.get(k, k) for k in one}
-            names |= {k: names[one[i]] for i, k in enumerate(other)}
-    spelled = {label: names[key(label)] for side in sides for label in side}
+    labels = dict.fromkeys([*gold, *predicted])
+    names = spellings(labels)
+    if names.keys() <= {*_BOOLEAN, *_BINARY}:
+        for pair in zip(_BOOLEAN, _BINARY, strict=True):
+            names |= dict.fromkeys(pair, next((label for label in labels if key(label) in pair), pair[0]))
+    spelled = {label: names[key(label)] for label in labels}
     return names, [spelled[label] for label in gold], [spelled[label] for label in predicted]
