@@ -28,6 +28,7 @@ from nlptools.configs.generation import Generate
 from nlptools.configs.serve import Serve
 from nlptools.configs.units import duration, size
 from nlptools.errors import NlptoolsError, shown
+from nlptools.files import json_text
 from nlptools.inference.generation.requests import CompletionRequest
 from nlptools.inference.generation.token_pieces import Piece
 from nlptools.json_types import Json, JsonObject
@@ -160,7 +161,9 @@ class _Api:
         if data is None:
             raise Refused(413, f"the request has more than {self.settings.most_body}", headers=close)
         try:
-            body = json.loads(data)
+            body = json_text.parsed(data)
+        except json_text.KeyTwice as error:
+            raise Refused(400, f"the request is not valid JSON: {error}") from None
         except (ValueError, RecursionError):
             raise Refused(400, "the request is not valid JSON") from None
         if not isinstance(body, dict):

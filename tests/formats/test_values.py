@@ -24,7 +24,24 @@ def test_equal_values_have_one_key(equal: tuple[object, ...]) -> None:
 
 
 def test_codes_and_versions_are_text() -> None:
-    codes = ["3.1", "3.10", "007", "7", "1e5", "100000", ".5", "0.5", "1.", "1", "+1", "１.0", "1_0", "10", "yes", "Yes"]
+    codes = [
+        "3.1",
+        "3.10",
+        "007",
+        "7",
+        "1e5",
+        "100000",
+        ".5",
+        "0.5",
+        "1.",
+        "1",
+        "+1",
+        "１.0",
+        "1_0",
+        "10",
+        "yes",
+        "Yes",
+    ]
     assert [values.key(code) for code in codes] == codes
 
 

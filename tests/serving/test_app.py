@@ -195,6 +195,7 @@ def test_errors_are_json_whoever_finds_them(client: TestClient) -> None:
         (client.get("/nothing"), 404),
         (client.delete("/v1/completions"), 405),
         (client.post("/v1/models"), 405),
+        (client.post("/v1/completions", content=b'{"prompt": "w1", "prompt": "w2"}'), 400),
         (client.post("/v1/completions", content=b"\xff"), 400),
         (client.post("/v1/completions", content=b"[" * 5000), 413),
     ):

@@ -59,13 +59,19 @@ class TextConstraint:
         limits: Sequence[int],
         ended: Callable[[int], bool] | None = None,
     ) -> None:
-        """Raises what `TextAutomaton` raises."""
+        """Raises what `TextAutomaton` raises, and UsageError where no tokens spell a text that fulfils `settings`."""
         self.ended = ended
         self.text = automaton(settings.match, settings.force_words, settings.ban_words)
         self.tokens = TokenAutomaton(self.text, spelling.trie, self._stop)
         self.first = TokenAutomaton(self.text, spelling.at_start, self._stop)
         self.eos, self.at_start, self.limits = eos, at_start, limits
         self._states: dict[tuple[bool, bytes], int] = {}
+        for first in {self.first if start else self.tokens for start in at_start}:
+            reached = first.after(self.text.start)
+            if not self.text.accepts(self.text.start) and (self.tokens.needs(reached) == FAR).all():
+                raise UsageError(
+                    "no tokens of the model spell a text that fulfils --match, --force-words and --ban-words"
+                )
 
     def _stop(self) -> bool:
         return self.ended is not None and all(map(self.ended, range(len(self.at_start))))

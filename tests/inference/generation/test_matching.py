@@ -231,6 +231,13 @@ def test_a_limit_that_is_too_low_is_reported(models: list[Any], capfd: Any) -> N
     assert output.text == "abc" and "a text ends before it fulfils --match" in capfd.readouterr().err
 
 
+def test_a_text_that_no_tokens_spell_is_refused(models: list[Any]) -> None:
+    for impossible in Generate(match="q|w1 [{]"), Generate(force_words=("{}",)):
+        with pytest.raises(UsageError, match="no tokens of the model spell"):
+            next(iter(models[1].generate(["w1"], impossible)))
+    assert next(iter(models[1].generate(["w1"], Generate(match="([{]q)?"))))[0].text == ""
+
+
 def test_on_the_command_line(call: Run, tmp_path: Path) -> None:
     model = bytes_bundle(tmp_path / "lm", max_position_embeddings=64)
     done = call("generate", model, "--match", "(yes|no)", stdin="a\nb\n")
