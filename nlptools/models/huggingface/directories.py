@@ -7,6 +7,7 @@ error, except buffers of old uploads.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from importlib import import_module
@@ -26,6 +27,8 @@ from nlptools.models.huggingface import checks
 from nlptools.models.translation.vocabularies import Vocabularies
 
 _OURS = "nlptools-"
+_LAYERS = re.compile(r"(n|num|encoder|decoder|num_hidden|num_encoder|num_decoder)_layers?")  # the keys of all families
+_MOST_LAYERS = 4096
 _NEAREST = {  # families that are not supported, because of a special layer or scaling: the nearest one that is
     **dict.fromkeys(("phi", "granite", "cohere", "cohere2"), "llama"),
     **dict.fromkeys(("falcon", "stablelm", "starcoder2", "internlm2", "llama4", "mpt"), "llama"),
@@ -140,6 +143,7 @@ def config_from_hf(data: JsonObject) -> tuple[str, Configuration]:
         BundleError: an unknown family, sizes missing or out of bounds, quantized weights, or a variant that is not supported.
     """
     _refuse_quantized(data)
+    _check_layers(data)
     kind = data.get("model_type")
     for module in dict.fromkeys(module for row in registry.ARCHITECTURES.values() for module in row.huggingface):
         family = _imported(module)
@@ -217,13 +221,21 @@ def as_read(arch: str, config: Configuration, weights: Mapping[str, Tensor]) -> 
     return arch if cast(ReadableFamily, family).has_output(weights, config) else reader
 
 
+def _check_layers(data: JsonObject) -> None:
+    """Refuse an absurd number of layers before families list what each layer has."""
+    for key in filter(_LAYERS.fullmatch, data):
+        if isinstance(layers := data[key], (int, float)) and layers > _MOST_LAYERS:
+            raise BundleError(f"config.json: {key} is {layers!r:.80}, expected at most {_MOST_LAYERS}")
+
+
 def _refuse_quantized(data: JsonObject) -> None:
     for key in ("quantization_config", "compression_config"):
         if data.get(key) is not None:
             how = data[key]
             how = how.get("quant_method") if isinstance(how, dict) else how
+            method = "" if how is None else f": {how!r:.80}"
             raise BundleError(
-                f"config.json: quantized weights ({key}: {how!r:.80}) are not supported",
+                f"config.json: quantized weights ({key}{method}) are not supported",
                 hint="take the model as it was published before it was quantized; transformers writes one with"
                 " model.dequantize() and save_pretrained",
             )
