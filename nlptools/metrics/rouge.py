@@ -55,7 +55,7 @@ TOKENIZERS: dict[str, Callable[[str], list[str]]] = {  # of text in lower case
     "words": lambda text: _with_letters(split_words(text)),
     "whitespace": str.split,
     "char": lambda text: list("".join(text.split())),
-    "zh": lambda text: _with_letters(mteval.split_zh(text)),
+    "zh": lambda text: _with_letters(mteval.split_zh([text])[0]),
     **{name: partial(mecab.split, name) for name in mecab.NAMES},
 }
 

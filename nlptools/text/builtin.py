@@ -58,12 +58,20 @@ def byte_vocab() -> Vocab:
 
 
 class _Rule(NamedTuple):
-    """The functions of a named tokenizer: split text, join tokens, and locate tokens in the text."""
+    """The functions of a named tokenizer: split lines, join tokens, and locate tokens in a text."""
 
-    split: Callable[[str], list[str]]
+    split: Callable[[Sequence[str]], list[list[str]]]
     join: Callable[[Sequence[str]], str]
     spans: Callable[[list[str], str], list[tuple[int, int]]]
     sees_case: bool = False  # `split` depends on letter case: tokens are lower-cased, not the text
+
+
+def _each(split: Callable[[str], list[str]]) -> Callable[[Sequence[str]], list[list[str]]]:
+    return partial(_split_each, split)
+
+
+def _split_each(split: Callable[[str], list[str]], lines: Sequence[str]) -> list[list[str]]:
+    return list(map(split, lines))
 
 
 def _character_spans(tokens: list[str], text: str) -> list[tuple[int, int]]:
@@ -75,15 +83,15 @@ def _byte_spans(tokens: list[str], text: str) -> list[tuple[int, int]]:
 
 
 RULES = {
-    "whitespace": _Rule(str.split, " ".join, words.spans),
-    "ascii-whitespace": _Rule(words.split_ascii, " ".join, words.spans),
-    "words": _Rule(words.split_words, word_joining.join_words, words.spans, sees_case=True),
+    "whitespace": _Rule(_each(str.split), " ".join, words.spans),
+    "ascii-whitespace": _Rule(_each(words.split_ascii), " ".join, words.spans),
+    "words": _Rule(_each(words.split_words), word_joining.join_words, words.spans, sees_case=True),
     "13a": _Rule(mteval.split_13a, " ".join, mteval.spans_13a),
     "intl": _Rule(mteval.split_intl, " ".join, words.spans),
     "zh": _Rule(mteval.split_zh, " ".join, words.spans),
-    **{name: _Rule(partial(mecab.split, name), " ".join, words.spans) for name in mecab.NAMES},
-    "char": _Rule(_split_characters, _join_characters, _character_spans),
-    "bytes": _Rule(_split_bytes, _join_bytes, _byte_spans),
+    **{name: _Rule(_each(partial(mecab.split, name)), " ".join, words.spans) for name in mecab.NAMES},
+    "char": _Rule(_each(_split_characters), _join_characters, _character_spans),
+    "bytes": _Rule(_each(_split_bytes), _join_bytes, _byte_spans),
 }
 
 
@@ -113,10 +121,10 @@ class NamedTokenizer:
         """The tokens of each of many lines."""
         split = self._rule.split
         if not self.lowercase:
-            return [split(line) for line in lines]
+            return split(lines)
         if self._rule.sees_case:
-            return [" ".join(split(line)).lower().split() for line in lines]
-        return [split(line.lower()) for line in lines]
+            return [" ".join(tokens).lower().split() for tokens in split(lines)]
+        return split([line.lower() for line in lines])
 
     def encode(self, text: str) -> list[int]:
         """The ids of one line. Raises UsageError without a vocabulary, DataError for an unknown token without <unk>."""
@@ -148,7 +156,7 @@ class NamedTokenizer:
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """The span of characters of `text` that each token covers."""
         lowered = text.lower() if self.lowercase and not self._rule.sees_case else text
-        spans = self._rule.spans(self._rule.split(lowered), lowered)
+        spans = self._rule.spans(self._rule.split([lowered])[0], lowered)
         return original_spans(spans, text) if len(lowered) != len(text) else spans
 
     def save(self, directory: Path, boundaries: Boundaries | None = None) -> list[str]:

@@ -8,18 +8,25 @@ version of the running Python. There is no exact inverse: decoding joins the tok
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from nlptools.text.character_classes import character_class
-from nlptools.text.mteval_blocks import tokenize_13a
+from nlptools.text.mteval_blocks import separate_13a
 
 _LONG = 10_000  # characters; the patterns take 1.5 to 5 s per million
 _ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))  # in this order; &apos; is not replaced
 
 
-def split_13a(text: str) -> list[str]:
-    """The tokens of mteval-v13a."""
-    return tokenize_13a(text).split()
+def _split(lines: Sequence[str], separate: Callable[[list[str]], bytes]) -> list[list[str]]:
+    """The tokens of each line; `separate` puts white space around the tokens of a block of lines."""
+    separated = separate(list(lines)).decode("utf-8", "surrogatepass").split("\n")
+    return [line.split() for line in separated[: len(lines)]]
+
+
+def split_13a(lines: Sequence[str]) -> list[list[str]]:
+    """The tokens of mteval-v13a of each line."""
+    return _split(lines, separate_13a)
 
 
 @lru_cache(maxsize=1)
@@ -32,22 +39,25 @@ def _intl() -> tuple[tuple[re.Pattern[str], str], ...]:
     )
 
 
-def split_intl(text: str) -> list[str]:
-    """The tokens of mteval-v14, international. A year and the final period stay together: no padding."""
-    if len(text) > _LONG and "\n" not in text:
-        from nlptools.text.bleu_blocks import separate_intl  # imports NumPy, which short lines do not need
+def split_intl(lines: Sequence[str]) -> list[list[str]]:
+    """The tokens of mteval-v14, international, of each line. A year and the final period stay together: no padding."""
+    if sum(map(len, lines)) > _LONG and not any("\n" in line for line in lines):
+        from nlptools.text.bleu_blocks import separate_intl  # imports NumPy, which a few short lines do not need
 
-        return separate_intl([text]).decode("utf-8", "surrogatepass").split()
-    for pattern, replacement in _intl():
-        text = pattern.sub(replacement, text)
-    return text.split()
+        return _split(lines, separate_intl)
+    out = []
+    for text in lines:
+        for pattern, replacement in _intl():
+            text = pattern.sub(replacement, text)
+        out.append(text.split())
+    return out
 
 
-def split_zh(text: str) -> list[str]:
-    """The tokens of sacrebleu's `zh`: Chinese characters, and words and punctuation of other text."""
+def split_zh(lines: Sequence[str]) -> list[list[str]]:
+    """The tokens of sacrebleu's `zh` of each line: Chinese characters, and words and punctuation of other text."""
     from nlptools.text.bleu_blocks import separate_zh  # imports NumPy, which the other tokenizers do not need
 
-    return separate_zh([text]).decode("utf-8", "surrogatepass").split()
+    return _split(lines, separate_zh)
 
 
 def spans_13a(tokens: list[str], text: str) -> list[tuple[int, int]]:

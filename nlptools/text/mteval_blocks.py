@@ -34,17 +34,6 @@ _OTHER_SPACE = re.compile(
 _OTHER_SPACE_BYTES = (b"\x1c", b"\x1d", b"\x1e", b"\x1f", b"\xc2", b"\xe1", b"\xe2", b"\xe3")
 
 
-def tokenize_13a(text: str) -> str:
-    """The tokens of one segment, separated by single spaces."""
-    return tokenize_13a_block([text])[0]
-
-
-def tokenize_13a_block(lines: list[str]) -> list[str]:
-    """The tokens of each line, separated by single spaces."""
-    separated = separate_13a(lines).split(b"\n")[: len(lines)]
-    return [b" ".join(line.split()).decode("utf-8", "surrogatepass") for line in separated]
-
-
 def separate_spaces(lines: list[str]) -> bytes:
     """`lines` as UTF-8, with a newline after each and nowhere else, in which bytes.split splits wherever str.split does."""
     text = "\n".join(lines)

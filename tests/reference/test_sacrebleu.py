@@ -20,7 +20,7 @@ from nlptools.metrics.translation.chrf import Chrf
 from nlptools.metrics.translation.corpus import bleu
 from nlptools.metrics.translation.metric import corpus_evaluation
 from nlptools.metrics.translation.ter import Ter
-from nlptools.text.mteval_blocks import tokenize_13a, tokenize_13a_block
+from nlptools.text.mteval import split_13a
 from tests.real_data import published
 
 sacrebleu = pytest.importorskip("sacrebleu")
@@ -218,7 +218,7 @@ def test_corner_cases(hypotheses, references, tokenize):
 def test_13a_of_quirks(text):
     from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
-    assert tokenize_13a(text) == Tokenizer13a()(text)
+    assert split_13a([text]) == [Tokenizer13a()(text).split()]
 
 
 @settings(max_examples=examples(500), deadline=None)
@@ -226,7 +226,7 @@ def test_13a_of_quirks(text):
 def test_13a_of_runs_of_points(lines):
     from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
-    assert tokenize_13a_block(lines) == [Tokenizer13a()(line) for line in lines]
+    assert split_13a(lines) == [Tokenizer13a()(line).split() for line in lines]
 
 
 @settings(max_examples=examples(500), deadline=None)
@@ -234,7 +234,7 @@ def test_13a_of_runs_of_points(lines):
 def test_13a_of_any_text(text):
     from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
-    assert tokenize_13a(text) == Tokenizer13a()(text)
+    assert split_13a([text]) == [Tokenizer13a()(text).split()]
 
 
 def test_13a_of_every_character():
@@ -242,7 +242,7 @@ def test_13a_of_every_character():
 
     lines = [f"a{c}5{c}{c}b" for c in map(chr, range(0x11000)) if not 0xD800 <= ord(c) < 0xE000 and c != "\n"]
     theirs = Tokenizer13a()
-    assert tokenize_13a_block(lines) == [theirs(line) for line in lines]
+    assert split_13a(lines) == [theirs(line).split() for line in lines]
 
 
 # -- published figures -------------------------------------------------------------------------------------------------

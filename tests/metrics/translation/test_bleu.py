@@ -18,7 +18,7 @@ from nlptools.metrics.translation import bleu as bleu_module
 from nlptools.metrics.translation import corpus
 from nlptools.metrics.translation.bleu import SMOOTH_VALUES, Bleu
 from nlptools.metrics.translation.corpus import bleu
-from nlptools.text.mteval_blocks import tokenize_13a, tokenize_13a_block
+from nlptools.text.mteval import split_13a, split_intl, split_zh
 
 PERFECT = 100.00000000000004  # what four logarithms of 100 make, here as in sacrebleu
 SEGMENTS = st.lists(st.text(st.sampled_from("abc .,5"), max_size=14), min_size=1, max_size=12)
@@ -313,13 +313,16 @@ def test_signatures(options, expected):
     ],
 )
 def test_13a(text, tokens):
-    assert tokenize_13a(text) == tokens
+    assert split_13a([text]) == [tokens.split()]
 
 
 @settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.text(st.sampled_from("a5.,-&;lt<>\"'/ \u00a0ü\ud800"), max_size=12), min_size=1, max_size=6))
-def test_13a_of_a_block_is_13a_of_each_line(lines):
-    assert tokenize_13a_block(lines) == [tokenize_13a(line) for line in lines]
+def test_tokens_of_many_lines_are_those_of_each(lines):
+    for split in (split_13a, split_intl, split_zh):
+        rows = [split([line])[0] for line in lines]
+        assert split(lines) == rows
+        assert split(lines * 2000)[-len(lines) :] == rows
 
 
 def test_the_option_knows_every_tokenizer():
