@@ -177,3 +177,11 @@ def test_wrong_options_are_found() -> None:
     assert unknown("cat x | nlptools score lm/ --pear total | head -1") == ["score --pear"]
     assert unknown("nlptools bleu a \\\n  --fail-under 3 || exit 1; nlptools plot --oops") == ["plot --oops"]
     assert unknown("nlptools generate lm --no-echo --seed=3 < x > y") == []
+
+
+def test_the_files_to_read_exist() -> None:
+    rows = README.read_text(encoding="utf-8").partition("| to follow |")[2]
+    paths = re.findall(r"`([a-z_/]+/[a-z_]*(?:\.py)?)`", rows)
+    assert len(paths) > 15
+    for path in paths:
+        assert (ROOT / "nlptools" / path).exists(), path
