@@ -93,6 +93,7 @@ PARTS = {
         {"FUZZ_EXAMPLES": "10000"},
     ),
     "memory": Part("filters", 20, (f"{CLI}/test_memory.py::test_every_filter",), {"LARGEST_MEGABYTES": "2048"}),
+    "length": Part("filter and run of characters", 200, (f"{CLI}/test_memory.py::test_every_filter_on_long_runs",)),
     "readers": Part("filters", 20, (f"{CLI}/test_memory.py::test_every_filter_ends_with_its_reader",)),
     "serve": Part(
         "accepted requests", 1000, (f"{CLI}/test_serve_load.py::test_a_thousand_clients",), {"LOAD_SECONDS": "600"}

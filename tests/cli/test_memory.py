@@ -1,4 +1,6 @@
-"""Memory of the filters does not grow with their input, and they end when nobody reads their output."""
+"""Memory of the filters does not grow with their input, time grows with the length of a line, not with its square, and they end
+when nobody reads their output.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -34,29 +37,35 @@ START = """
 import os, sys
 null = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
 _, status, usage = os.wait4(os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, file_actions=null), 0)
-print(usage.ru_maxrss)
+print(usage.ru_maxrss, usage.ru_utime + usage.ru_stime)
 sys.exit(os.waitstatus_to_exitcode(status))
 """
 
 
-def peak(place: Path, job: str, kilobytes: int) -> int:
-    """The peak memory of a command that reads so much from a pipe, in bytes."""
-    block = text_of(job)
+def cost(place: Path, job: str, blocks: Iterable[bytes]) -> tuple[int, float]:
+    """The peak memory of a command that reads these blocks from a pipe, in bytes, and its seconds of processor time."""
     command = [sys.executable, "-S", "-c", START, sys.executable, "-m", "nlptools", *job.split()]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with subprocess.Popen(command, cwd=place, env=environment(), **pipes) as process:  # type: ignore[call-overload]
 
         def feed() -> None:
             with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
-                for begin in range(0, kilobytes, 1024):
-                    stdin.write(block[: min(1024, kilobytes - begin) * 1024].rpartition(b"\n")[0] + b"\n")
+                for block in blocks:
+                    stdin.write(block)
 
         feeder = threading.Thread(target=feed)
         feeder.start()
         errors, out = process.stderr.read(), process.stdout.read()
         feeder.join()
         assert process.wait() == 0, (job, errors)
-    return int(out) * 1024
+    memory, seconds = out.split()
+    return int(memory) * 1024, float(seconds)
+
+
+def peak(place: Path, job: str, kilobytes: int) -> int:
+    """The peak memory of a command that reads so many lines."""
+    text, sizes = text_of(job), (min(1024, kilobytes - begin) for begin in range(0, kilobytes, 1024))
+    return cost(place, job, (text[: size * 1024].rpartition(b"\n")[0] + b"\n" for size in sizes))[0]
 
 
 def test_light_filters(place: Path) -> None:
@@ -118,3 +127,40 @@ def test_a_filter_ends_with_its_reader(place: Path) -> None:
 @pytest.mark.parametrize("job", [job for job, _ in JOBS])
 def test_every_filter_ends_with_its_reader(place: Path, job: str, record_property: Record) -> None:
     record_property("longest seconds", round(seconds_after_reader(place, job), 2))
+
+
+RUNS = {
+    "letter": "a",
+    "space": " ",
+    "comma": ",",
+    "quote": "\N{DOUBLE LOW-9 QUOTATION MARK}",
+    "Chinese": "\N{CJK UNIFIED IDEOGRAPH-4E2D}",
+    "marks": "e\N{COMBINING ACUTE ACCENT}\N{COMBINING GRAVE ACCENT}",
+    "joiners": "\N{WOMAN}\N{ZERO WIDTH JOINER}",
+    "flags": "\N{REGIONAL INDICATOR SYMBOL LETTER I}",
+}
+TOKENIZERS = ("whitespace", "ascii-whitespace", "words", "13a", "intl", "zh", "bytes", "pieces.model")
+LONG = ["build-vocab", "dedupe", *(f"tokenize -t {name}" for name in TOKENIZERS), *(job for job, _ in JOBS)]
+
+
+def growth(place: Path, job: str, run: str, kilobytes: int) -> float:
+    """How many times as much processor time a line of eight times the length takes."""
+    unit = RUNS[run].encode()
+    begin, small, large = (
+        cost(place, job, [unit * (size * 1024 // len(unit)) + b"\n"])[1] for size in (0, kilobytes, 8 * kilobytes)
+    )
+    return (large - begin) / max(small - begin, 0.2)  # less is noise
+
+
+def test_time_grows_with_the_length_of_a_line(place: Path) -> None:
+    assert growth(place, "tokenize -t words", "joiners", 64) < 30
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("job", LONG)
+def test_every_filter_on_long_runs(place: Path, job: str, record_property: Record) -> None:
+    """One megabyte and eight; for models, which cut a line or read it in windows, a sixteenth of it."""
+    found = {run: growth(place, job, run, 1024 if job.split()[0] in LIGHT else 64) for run in RUNS}
+    record_property("count", len(found))
+    record_property("largest growth of time for 8 times the length", round(max(found.values()), 1))
+    assert max(found.values()) < 30, found
