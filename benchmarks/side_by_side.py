@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import json
 import multiprocessing
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -252,6 +254,10 @@ class _Within:
         """Nothing is open."""
 
 
+_END = 10.0  # seconds that a side may take to end
+_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG: sent to a process when its parent dies
+
+
 class _Process:
     """A job in a process of its own, which answers until the pipe is closed."""
 
@@ -281,10 +287,13 @@ class _Process:
 
     def close(self) -> None:
         self.pipe.close()
-        self.process.join()
+        self.process.join(_END)
+        self.process.kill()  # it computes: the script was interrupted
 
 
 def _serve(pipe: Any, side: Separate) -> None:
+    with contextlib.suppress(AttributeError):  # Linux: it would otherwise go on beside the next script
+        ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
     within = _Within(side.make(*side.arguments))
     before = _status("VmRSS")
     with contextlib.suppress(EOFError):
