@@ -11,6 +11,7 @@ from nlptools.batches.encoder_rows import Marks
 from nlptools.batches.windows import NO_TARGET
 from nlptools.errors import UsageError
 from nlptools.formats.examples import AnswerSpan, Place, Question
+from nlptools.formats.lines import InputLines
 from nlptools.tasks.answer.decoding import best_spans
 from nlptools.tasks.answer.features import NO, SPAN, YES, answer_features, answer_targets
 from tests.real_data import published
@@ -164,7 +165,7 @@ def test_pieces_cover_the_text(context, data):
 def test_every_answer_of_qamr_comes_back():
     qamr = pytest.importorskip("nlptools.formats.qamr")
     options = pytest.importorskip("nlptools.formats.reading_options")
-    questions = list(qamr.read_qamr(str(published("qamr", "filtered.dev.tsv")), options.Options()))
+    questions = list(qamr.read_qamr(InputLines(str(published("qamr", "filtered.dev.tsv"))), options.Options()))
     for max_length, step in ((384, 128), (40, 8)):
         features = answer_features(questions, encoding(minilm(), max_length), max_question=24, step=step)
         targets = answer_targets(features, questions)
