@@ -27,6 +27,8 @@ from nlptools.files import atomic
 GRACE = 5.0  # seconds for the main thread to end the process
 _BEAT = 1.0  # seconds between signs of life
 _LOST, _SILENT = -1, -2  # instead of an exit status
+# another process that has ended must not end this one by SIGPIPE, before it has its own status; macOS has no such flag
+_NO_SIGNAL: int = vars(socket).get("MSG_NOSIGNAL", 0)
 
 
 def limit() -> int:
@@ -175,7 +177,7 @@ class Heartbeat(threading.Thread):
     def _send(self, text: str) -> None:
         for peer in list(self._peers.values()):
             with contextlib.suppress(OSError):  # noticed when it is read
-                peer.sendall(text.encode())
+                peer.sendall(text.encode(), _NO_SIGNAL)
 
     def _close(self) -> None:
         for peer in self._peers.values():
