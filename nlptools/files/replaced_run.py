@@ -41,8 +41,7 @@ def set_aside(directory: Path) -> None:
 
 def settle(directory: Path) -> None:
     """Keep the new run, if it has saved anything, else the replaced one. Without a replaced run, do nothing."""
-    folder = directory / FOLDER
-    if not folder.is_dir():
+    if not _is_there(directory):
         return
     if _is_superseded(directory):
         drop(directory)
@@ -59,11 +58,11 @@ def restore(directory: Path) -> None:
         BundleError: the directory has no model, because the new run is at work, or was killed after it had saved something.
     """
     folder, name = directory / FOLDER, display(str(directory))
-    if not folder.is_dir():
+    if not _is_there(directory):
         return
     is_running = directory_lock.is_locked(directory)
     with contextlib.suppress(OutputError, OSError), directory_lock.locked(directory):
-        if folder.is_dir() and not _is_superseded(directory):
+        if _is_there(directory) and not _is_superseded(directory):
             _put_back(directory)
             messages.note(f"{name}: a killed run of training has saved nothing, so the run that it replaced is back")
     if folder.is_dir() and not (directory / artifacts.MANIFEST).is_file():
@@ -72,6 +71,12 @@ def restore(directory: Path) -> None:
         raise BundleError(
             f"{name}: {found}", hint=kept if is_running else f"the same command continues the run; {kept}"
         )
+
+
+def _is_there(directory: Path) -> bool:
+    """Whether there is a replaced run. A link of a directory from elsewhere could lead anywhere."""
+    folder = directory / FOLDER
+    return folder.is_dir() and not folder.is_symlink()
 
 
 def _is_superseded(directory: Path) -> bool:
@@ -102,9 +107,11 @@ def clear(directory: Path, more: Iterable[str] = ()) -> None:
     """
     for name in (*more, *names(directory)):
         path = directory / name
+        if _leaves(path, directory):
+            continue
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)  # leaves a link to a folder, perhaps on another disk, as it is
-        elif not path.parent.is_symlink():
+        else:
             with contextlib.suppress(OSError):
                 path.unlink()
         _remove_empty(path.parent, directory)
@@ -122,6 +129,8 @@ def _has_saved(directory: Path) -> bool:
 def _move(source: Path, target: Path, name: str) -> None:
     """Move a file, or what a folder has, where it is missing."""
     path, place = source / name, target / name
+    if _leaves(path, source) or _leaves(place, target):
+        return
     if path.is_dir() and place.is_dir():
         for inner in sorted(path.iterdir()):
             _move(source, target, str(inner.relative_to(source)))
@@ -129,6 +138,11 @@ def _move(source: Path, target: Path, name: str) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         path.rename(place)
     _remove_empty(path.parent, source)
+
+
+def _leaves(path: Path, within: Path) -> bool:
+    """Whether a path inside `within` leads elsewhere by a link. A file may be a link itself: links are moved and removed."""
+    return any(parent.is_symlink() for parent in path.parents if parent != within and within in parent.parents)
 
 
 def _remove_empty(folder: Path, within: Path) -> None:

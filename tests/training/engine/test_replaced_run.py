@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import Path
 
@@ -101,6 +102,30 @@ def test_readers_wait_for_no_one(tmp_path: Path) -> None:
             assert f"{tmp_path}/lm/.replaced has the model before" in str(raised.value.hint)
         assert run_state(str(tmp_path / "lm")) == RUNNING
     assert hub_cache.locate(tmp_path / "lm") == tmp_path / "lm" and contents(tmp_path / "lm") == old
+
+
+def test_links_of_a_directory_from_elsewhere_lead_nowhere(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    run_of(outside, "outside", saved=False)
+    (outside / "sub/inner").mkdir(parents=True)
+    (outside / "sub/inner/file").write_text("kept")
+    before = contents(outside)
+    for number, linked in enumerate((".replaced", "linked", ".replaced/linked")):
+        directory = tmp_path / f"lm{number}"
+        for place in (directory, directory / ".replaced") if number else (directory,):
+            run_of(place, "inside", saved=False)
+            manifest = json.loads((place / "manifest.json").read_text())
+            for name in ("linked/sub", "linked/log.jsonl", "linked/data"):
+                manifest["files"][name] = {"bytes": 1, "sha256": "0" * 64}
+            (place / "manifest.json").write_text(json.dumps(manifest))
+        (directory / linked).symlink_to(outside)
+        if number:
+            other = directory / ("linked" if linked != "linked" else ".replaced/linked")
+            (other / "sub").mkdir(parents=True)
+            (other / "new").write_text("moved?")
+        replaced_run.restore(directory)
+        replaced_run.clear(directory)
+        assert contents(outside) == before, linked
 
 
 def test_a_run_that_has_saved_something_stays(tmp_path: Path) -> None:
