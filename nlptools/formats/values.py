@@ -29,10 +29,16 @@ def text(value: object) -> str:
     if isinstance(value, float) and math.isfinite(value):
         return str(int(value)) if value.is_integer() and abs(value) < _LONGEST else repr(value)
     if isinstance(value, Decimal) and value.is_finite():
-        return format(value.normalize(), "f")
+        return _digits(value)
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _digits(number: Decimal) -> str:
+    """All digits of a number but zeros at the end of its fraction."""
+    digits = format(number, "f")
+    return digits.rstrip("0").rstrip(".") if "." in digits else digits
 
 
 def is_finite(value: object) -> bool:
@@ -67,11 +73,8 @@ def _is_float(label: str) -> bool:
 
 def key(label: str) -> str:
     """The common form of equal labels: numbers without needless digits, `true` and `false`, other text unchanged."""
-    if label == "-0":
-        return "0"
-    if _FLOAT.fullmatch(label):
-        return format(Decimal(label).normalize() + 0, "f")
-    return _TRUTH.get(label, label)
+    digits = _digits(Decimal(label)) if _FLOAT.fullmatch(label) else label
+    return "0" if digits == "-0" else _TRUTH.get(digits, digits)
 
 
 def spellings(labels: Iterable[str]) -> dict[str, str]:
@@ -91,6 +94,7 @@ def compared(gold: Sequence[str], predicted: Sequence[str]) -> tuple[Mapping[str
     names = spellings(labels)
     if names.keys() <= {*_BOOLEAN, *_BINARY}:
         for pair in zip(_BOOLEAN, _BINARY, strict=True):
-            names |= dict.fromkeys(pair, next((label for label in labels if key(label) in pair), pair[0]))
+            if first := next((label for label in labels if key(label) in pair), ""):
+                names |= dict.fromkeys(pair, first)
     spelled = {label: names[key(label)] for label in labels}
     return names, [spelled[label] for label in gold], [spelled[label] for label in predicted]

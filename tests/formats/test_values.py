@@ -17,6 +17,7 @@ from nlptools.formats import values
         (2**63, float(2**63), str(2**63)),
         (1e-7, "1e-07", Decimal("1e-7"), "1.0e-07"),
         (True, "true", "True", "TRUE"),
+        (Decimal("12345678901234567890123456789012345678.0"), "12345678901234567890123456789012345678"),
     ],
 )
 def test_equal_values_have_one_key(equal: tuple[object, ...]) -> None:
@@ -49,5 +50,7 @@ def test_true_is_one_wherever_only_these_labels_occur() -> None:
     names, gold, predicted = values.compared(["1", "0", "true", "0"], ["True", "false", "1", "1.0"])
     assert gold == ["1", "0", "1", "0"] and predicted == ["1", "0", "1", "1"]
     assert names["true"] == names["1"] == "1"
+    names, _, _ = values.compared(["1"], ["1"])
+    assert names == {"1": "1", "true": "1"}  # a label that does not occur keeps the spelling of the user
     _, gold, predicted = values.compared(["1", "true", "2"], ["true", "1", "2.0"])
     assert (gold, predicted) == (["1", "true", "2"], ["true", "1", "2"])
