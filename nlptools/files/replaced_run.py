@@ -23,7 +23,7 @@ FINISHED = "finished"  # status of a record
 
 
 def names(directory: Path) -> list[str]:
-    """The files and folders of a run, whether they are there or not; the record comes last."""
+    """The files and folders that a run may have; the record comes last."""
     manifest: JsonObject = {}
     with contextlib.suppress(BundleError, OSError):
         manifest = artifacts.manifest_files(directory)
@@ -85,7 +85,7 @@ def _is_superseded(directory: Path) -> bool:
 
 
 def _put_back(directory: Path) -> None:
-    """Move the replaced run back, in place of the new one."""
+    """Remove the new run and move the replaced one back."""
     folder = directory / FOLDER
     if (folder / RECORD).is_file():  # else a crash came while its files moved, and there is no other run
         clear(directory, names(folder)[:-1])  # the new run was perhaps killed before it had a manifest
@@ -110,7 +110,7 @@ def clear(directory: Path, more: Iterable[str] = ()) -> None:
         if _leaves(path, directory):
             continue
         if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)  # leaves a link to a folder, perhaps on another disk, as it is
+            shutil.rmtree(path, ignore_errors=True)  # keeps a link to a folder, perhaps on another disk
         else:
             with contextlib.suppress(OSError):
                 path.unlink()
