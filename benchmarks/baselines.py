@@ -91,6 +91,25 @@ def choice_files(scratch: Path, count: int) -> Files:
     return out
 
 
+def digit_files(scratch: Path, count: int) -> Files:
+    """Lists of the pictures of scikit-learn's digits, 8 x 8 pixels: a quarter of them, drawn at random, to measure on."""
+    from PIL import Image
+    from sklearn.datasets import load_digits
+
+    found, lines = load_digits(), []
+    (scratch / "digits").mkdir(exist_ok=True)
+    for number, (values, label) in enumerate(zip(found.images, found.target, strict=True)):
+        path = scratch / "digits" / f"{number}.png"
+        Image.fromarray((values * 15.9).astype("uint8")).save(path)  # from 0 to 16 in the package
+        lines.append(f"{path}\t{label}\n")
+    random.Random(0).shuffle(lines)
+    cut = len(lines) * 3 // 4
+    files = scratch / "digits-train.tsv", scratch / "digits-valid.tsv"
+    for file, part in zip(files, (lines[:cut], lines[cut:]), strict=True):
+        file.write_text("".join(part), encoding="utf-8")
+    return shortened(files, scratch, count)
+
+
 def choices(path: Path) -> Iterator[str]:
     """JSON lines of a sentence with a question on it, the answer, and three answers to other questions on it."""
     draw = random.Random(1)
@@ -190,6 +209,20 @@ def least_common_words(files: Files, _: Metrics, model: str) -> float:
 def majority(files: Files, _: Metrics, model: str) -> float:
     labels = [line.rsplit("\t", 1)[-1] for line in read(files[1])]
     return 100 * Counter(labels).most_common(1)[0][1] / len(labels)
+
+
+def logistic_regression(files: Files, _: Metrics, model: str) -> float:
+    """Of the pixels, by scikit-learn with its own settings."""
+    import numpy as np
+    from PIL import Image
+    from sklearn.linear_model import LogisticRegression
+
+    sides = []
+    for file in files:
+        rows = [line.split("\t") for line in read(file)]
+        pixels = np.stack([np.asarray(Image.open(path), float).ravel() / 255 for path, _ in rows])
+        sides.append((pixels, [label for _, label in rows]))
+    return 100 * float(LogisticRegression(max_iter=1000).fit(*sides[0]).score(*sides[1]))
 
 
 def words(text: str) -> set[str]:

@@ -17,6 +17,7 @@ The other sides:
     choices        answers to four of QAMR's questions on one sentence, one of which is asked: the one with fewest words in common
                    with the question, of several the longest
     bag, cnn, lstm   of SST-2, learnt from its sentences alone; compared with the more frequent label
+    digits         scikit-learn's digits as pictures; compared with its logistic regression of the pixels
     tagger         CoNLL-2003 without pretraining, with vectors of enwiki_slice: the most frequent tag of each word
     elmo-...       the same network without and with the vectors of --elmo, a directory of train-lm --arch elmo
 """
@@ -87,6 +88,9 @@ TASKS = {
                     baselines.choice_files, _NONE, baselines.least_common_words, 25),
     **{arch: Task(f"SST-2, dev, accuracy, --scratch {arch}", f"--task classify --scratch {arch}", "accuracy", SST, _NONE,
                   baselines.majority, margin) for arch, margin in (("bag", 28), ("cnn", 29), ("lstm", 29))},
+    "digits": Task("digits of scikit-learn, a quarter, accuracy, a Vision Transformer",
+                   "--task classify --scratch vit --patch-size 2 --hidden-size 64 --depth 3 --epochs 40 --lr 2e-3", "accuracy",
+                   baselines.digit_files, "logistic regression", baselines.logistic_regression),
     "tagger": Task("CoNLL-2003, testa, F1, without pretraining", "--task tag --scratch lstm --characters cnn --crf", "f1",
                    CONLL, "most frequent tag", baselines.most_frequent_entity),
 }  # fmt: skip
