@@ -48,6 +48,7 @@ E = TypeVar("E")
 P = TypeVar("P")
 R = TypeVar("R", bound=RowEncoding)
 AUTO = "auto"
+_PROBLEMS = {("sequence", "regression"): "regress"}  # tasks of heads with a problem_type of Hugging Face
 _OUTPUTS = {"entities": ("tag",), "conllu": ("tag", "parse")}  # tasks, by the values of --to that some lack
 _SOME = 20  # labels named in a message
 _LONGEST = 40  # characters of a label in a message
@@ -270,7 +271,8 @@ def for_prediction(loaded: bundle.Bundle[TaskModel], settings: Predict, files: F
     heads = [head for head in loaded.heads if head in task_of_head]
     name = saved.get("name") if isinstance(saved, dict) else None
     if name is None and heads:
-        name = task_of_head[heads[0]]
+        problem = loaded.config.get("problem_type") or ("regression" if loaded.model.num_labels == 1 else None)
+        name = _PROBLEMS.get((heads[0], str(problem)), task_of_head[heads[0]])
     if not heads or not isinstance(name, str) or name not in TASKS or not TASKS[name].head:
         raise BundleError(
             f"{display(str(loaded.path))}: not a model for a task",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -31,7 +31,6 @@ from nlptools.json_types import JsonObject
 from nlptools.metrics import classification, glue
 from nlptools.models.tasks.task_model import TaskModel
 from nlptools.tasks.classify import training_labels
-from nlptools.tasks.classify.regression import Regression
 from nlptools.tasks.classify.texts import TextTask
 from nlptools.tasks.ensembles import mean_of_logs
 from nlptools.tasks.task import gold, id2label, labels_of, listed, saved_setting
@@ -62,16 +61,12 @@ class Classification(TextTask[np.ndarray]):
         return replace(task, multi_label=settings.multi_label, weights=settings.class_weights).checked(settings)
 
     @classmethod
-    def from_bundle(cls, loaded: bundle.Bundle[TaskModel], settings: Predict, files: Files) -> TextTask[Any]:
-        """See `Task`. A classifier of Hugging Face may be one of numbers, or read pairs."""
-        model = loaded.model
-        problem = loaded.config.get("problem_type")
-        if problem == "regression" or (problem is None and model.num_labels == 1):
-            return Regression.from_bundle(loaded, settings, files)
+    def from_bundle(cls, loaded: bundle.Bundle[TaskModel], settings: Predict, files: Files) -> Classification:
+        """See `Task`. A classifier of Hugging Face may read pairs."""
         name = saved_setting(loaded.config, "name", "") or ("pair" if len(files.text_column) == 2 else "classify")
-        several = problem == "multi_label_classification"
+        several = loaded.config.get("problem_type") == "multi_label_classification"
         task = cls.saved(name, loaded, settings, files, several)
-        return replace(task, multi_label=several, labels=labels_of(loaded.config, model.num_labels))
+        return replace(task, multi_label=several, labels=labels_of(loaded.config, loaded.model.num_labels))
 
     @property
     def num_labels(self) -> int:
