@@ -26,7 +26,7 @@ from nlptools.batches.row_encodings import RowEncoding
 from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.configs.layers import Layers, layers
 from nlptools.configs.tasks.table import GLUE, TASKS, check_options
-from nlptools.errors import BundleError, UsageError, display, shorten, shown
+from nlptools.errors import BundleError, UsageError, display
 from nlptools.files.json_fields import built, child
 from nlptools.formats.glue import glue_task
 from nlptools.formats.layouts import task_of_files
@@ -40,6 +40,7 @@ from nlptools.models.encoders.bert import BertWithHeads
 from nlptools.models.tasks.heads import LAYER_HEADS, TaskHeads
 from nlptools.models.tasks.task_model import TaskModel
 from nlptools.tasks import without_pretraining
+from nlptools.tasks.labels import listed
 from nlptools.text.chat_templates import own_template
 from nlptools.text.text_boundaries import of_encoder
 
@@ -50,8 +51,6 @@ R = TypeVar("R", bound=RowEncoding)
 AUTO = "auto"
 _PROBLEMS = {("sequence", "regression"): "regress"}  # tasks of heads with a problem_type of Hugging Face
 _OUTPUTS = {"entities": ("tag",), "conllu": ("tag", "parse")}  # tasks, by the values of --to that some lack
-_SOME = 20  # labels named in a message
-_LONGEST = 40  # characters of a label in a message
 
 
 @dataclass(frozen=True)
@@ -352,46 +351,6 @@ def seen_layers(loaded: bundle.Bundle[object]) -> Layers:
             f"{display(str(loaded.path))}: config.json has layers {text!r:.80}, their weights are missing"
         )
     return which
-
-
-def id2label(labels: Sequence[str]) -> JsonObject:
-    """Labels as config.json has them."""
-    return {
-        "id2label": {str(i): label for i, label in enumerate(labels)},
-        "label2id": {label: i for i, label in enumerate(labels)},
-    }
-
-
-def labels_of(config: JsonObject, count: int) -> tuple[str, ...]:
-    """The labels in config.json, or numbers if it has none. Raises BundleError if they are not `count` different ones."""
-    named = config.get("id2label")
-    if named is None:
-        return tuple(map(str, range(count)))
-    if not isinstance(named, dict):
-        raise BundleError(f"config.json: id2label is {named!r:.80}, expected an object of number: label")
-    labels = tuple(str(named[str(i)]) for i in range(count) if str(i) in named)
-    if len(labels) != len(named) or len(set(labels)) != count:
-        raise BundleError(f"config.json: id2label names {len(named)} labels, the model has {count}")
-    return labels
-
-
-def listed(labels: Sequence[str]) -> str:
-    """The first labels, for a message."""
-    more = f" and {len(labels) - _SOME:,} more" if len(labels) > _SOME else ""
-    return ", ".join(shown(label, _LONGEST) for label in labels[:_SOME]) + more
-
-
-def listed_counts(counts: Counter[str]) -> str:
-    """The most frequent labels and how often they occur, by name: `negative 3,310, positive 3,610`."""
-    rows = sorted(counts.most_common(_SOME))
-    more = f" and {len(counts) - _SOME:,} more" if len(counts) > _SOME else ""
-    return ", ".join(f"{shorten(display(label), _LONGEST)} {count:,}" for label, count in rows) + more
-
-
-def gold(label: T | None) -> T:
-    """The label of an example that was read as labelled."""
-    assert label is not None
-    return label
 
 
 def _class(name: str, several: bool = False) -> type[Task]:

@@ -21,7 +21,8 @@ from nlptools.errors import DataError
 from nlptools.formats.examples import Choice
 from nlptools.tasks.choice.features import choice_features
 from nlptools.tasks.ensembles import mean
-from nlptools.tasks.task import TaskOf, gold
+from nlptools.tasks.labels import gold
+from nlptools.tasks.task import TaskOf
 
 
 @dataclass(frozen=True)

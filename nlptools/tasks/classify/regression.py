@@ -23,7 +23,7 @@ from nlptools.metrics import correlation
 from nlptools.models.tasks.task_model import TaskModel
 from nlptools.tasks.classify import training_labels
 from nlptools.tasks.classify.texts import NumberTask, gold_numbers
-from nlptools.tasks.task import id2label
+from nlptools.tasks.labels import id2label
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,8 @@ from nlptools.models.tasks.task_model import TaskModel
 from nlptools.tasks.classify import training_labels
 from nlptools.tasks.classify.texts import TextTask
 from nlptools.tasks.ensembles import mean_of_logs
-from nlptools.tasks.task import gold, id2label, labels_of, listed, saved_setting
+from nlptools.tasks.labels import gold, id2label, labels_of, listed
+from nlptools.tasks.task import saved_setting
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,8 @@ from nlptools.formats.glue import find, glue_task, submission
 from nlptools.formats.texts import columns_with, header_with
 from nlptools.json_types import JsonObject
 from nlptools.tasks.classify import training_labels
-from nlptools.tasks.task import TaskOf, check_best, gold, reading_options, saved_setting
+from nlptools.tasks.labels import gold
+from nlptools.tasks.task import TaskOf, check_best, reading_options, saved_setting
 
 P = TypeVar("P")
 TextRows = Encoding | TextEncoding | NumberEncoding | ImageEncoding

@@ -31,8 +31,9 @@ from nlptools.metrics.coreference import coreference
 from nlptools.models.tasks.heads import TaskHeads
 from nlptools.models.tasks.task_model import TaskModel
 from nlptools.tasks.coreference.ranking import document_chains, document_loss, number_kept, number_of_spans
+from nlptools.tasks.labels import gold
 from nlptools.tasks.tag.features import WordFeatures, word_features
-from nlptools.tasks.task import TaskOf, check_best, gold, reading_options
+from nlptools.tasks.task import TaskOf, check_best, reading_options
 
 _NUMBERS = {"muc": "muc", "b_cubed": "b-cubed", "ceaf_e": "ceaf-e", "lea": "lea", "conll": "conll"}
 

@@ -23,7 +23,8 @@ from nlptools.formats.examples import Coreference
 from nlptools.formats.gap import LABELS, predictions_line
 from nlptools.tasks.coreference.features import coreference_features
 from nlptools.tasks.ensembles import mean_of_logs
-from nlptools.tasks.task import TaskOf, gold
+from nlptools.tasks.labels import gold
+from nlptools.tasks.task import TaskOf
 
 _MASCULINE, _FEMININE = ("he", "his", "him"), ("she", "her", "hers")
 

@@ -34,10 +34,10 @@ from nlptools.layers.biaffine import DependencyHead
 from nlptools.metrics import universal
 from nlptools.models.tasks.heads import TaskHeads
 from nlptools.models.tasks.task_model import TaskModel
+from nlptools.tasks.labels import gold
 from nlptools.tasks.parse.trees import best_tree
 from nlptools.tasks.tag.columns import Annotated, ColumnTags, losses_of, numbered, word_outputs
 from nlptools.tasks.tag.features import WordFeatures
-from nlptools.tasks.task import gold
 
 _WORDS = 2048  # scored together, padding included
 

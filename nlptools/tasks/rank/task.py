@@ -26,7 +26,8 @@ from nlptools.metrics.retrieval import graded
 from nlptools.models.tasks.task_model import TaskModel
 from nlptools.tasks.classify import training_labels
 from nlptools.tasks.classify.texts import NumberTask, gold_numbers
-from nlptools.tasks.task import id2label, saved_setting
+from nlptools.tasks.labels import id2label
+from nlptools.tasks.task import saved_setting
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,8 @@ from nlptools.json_types import JsonObject
 from nlptools.models.tasks.task_model import TaskModel
 from nlptools.tasks.choice.features import choice_features
 from nlptools.tasks.ensembles import mean
-from nlptools.tasks.task import TaskOf, id2label, reading_options, saved_setting
+from nlptools.tasks.labels import id2label
+from nlptools.tasks.task import TaskOf, reading_options, saved_setting
 
 _BINS = 10  # of probabilities, for the calibration
 

@@ -35,9 +35,10 @@ from nlptools.json_types import JsonObject
 from nlptools.layers.biaffine import DependencyHead
 from nlptools.metrics import universal
 from nlptools.models.tasks.task_model import TaskModel
+from nlptools.tasks.labels import id2label, labels_of
 from nlptools.tasks.tag.features import WordFeatures, word_features
 from nlptools.tasks.tag.word_labels import SPLITS, UNSEEN_HINT
-from nlptools.tasks.task import AUTO, TaskOf, check_best, id2label, labels_of, reading_options, saved_setting
+from nlptools.tasks.task import AUTO, TaskOf, check_best, reading_options, saved_setting
 
 
 class Annotated(NamedTuple):

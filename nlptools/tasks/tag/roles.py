@@ -14,9 +14,10 @@ from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.errors import UsageError, shown
 from nlptools.formats.examples import PredicateSentence
 from nlptools.json_types import JsonObject
+from nlptools.tasks.labels import gold
 from nlptools.tasks.tag import output
 from nlptools.tasks.tag.word_labels import UNSEEN_HINT, Tagged, WordLabels
-from nlptools.tasks.task import AUTO, gold
+from nlptools.tasks.task import AUTO
 
 
 @dataclass(frozen=True)

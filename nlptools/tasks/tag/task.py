@@ -21,9 +21,10 @@ from nlptools.formats.examples import TaggedSentence
 from nlptools.formats.universal import annotated, as_universal, column_of
 from nlptools.json_types import JsonObject
 from nlptools.models.tasks.task_model import TaskModel
+from nlptools.tasks.labels import gold, listed
 from nlptools.tasks.tag import output
 from nlptools.tasks.tag.word_labels import UNSEEN_HINT, Tagged, WordLabels
-from nlptools.tasks.task import AUTO, gold, listed, saved_setting
+from nlptools.tasks.task import AUTO, saved_setting
 
 
 @dataclass(frozen=True)

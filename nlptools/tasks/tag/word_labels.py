@@ -42,17 +42,10 @@ from nlptools.metrics.tags import tagging_accuracy
 from nlptools.models.tasks.heads import TaskHeads
 from nlptools.models.tasks.task_model import TaskModel
 from nlptools.tasks.ensembles import mean_of_tags
+from nlptools.tasks.labels import id2label, labels_of
 from nlptools.tasks.tag.decoding import TagTransitions, best_tags, constraints
 from nlptools.tasks.tag.features import WordFeatures, number_labels, word_features
-from nlptools.tasks.task import (
-    AUTO,
-    TaskOf,
-    check_best,
-    id2label,
-    labels_of,
-    reading_options,
-    saved_setting,
-)
+from nlptools.tasks.task import AUTO, TaskOf, check_best, reading_options, saved_setting
 from nlptools.text.words import split_words
 
 SPLITS = {"words": split_words, "whitespace": at_spaces}  # of lines of text

@@ -34,6 +34,7 @@ from nlptools.metrics.criterion import Criterion
 from nlptools.models.tasks.heads import TaskHeads
 from nlptools.models.tasks.task_model import TaskModel
 from nlptools.tasks import task as tasks
+from nlptools.tasks.labels import listed_counts
 from nlptools.tasks.task import Task
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.text.unknown import UnknownTokens
@@ -190,7 +191,7 @@ class _Finetuning:
         train, valid = self._parts(held_out)
         self.task = self.text.task.learn(train)
         if counts := self.task.count_labels(train):
-            messages.note(f"labels: {tasks.listed_counts(counts)}")
+            messages.note(f"labels: {listed_counts(counts)}")
         encoding = self.reader.encoding(self.task, train, backend.threads)
         rows = self.task.features(train, encoding, True)
         rows.save(directory / "train")
