@@ -361,7 +361,10 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
 
 @contextlib.contextmanager
 def watched(place: Path, memory: int) -> Iterator[list[tuple[str, str]]]:
-    """Nothing that the audit hook sees is allowed, and not more than `memory` bytes besides those in use."""
+    """Nothing that the audit hook sees is allowed, and not more than `memory` bytes besides those in use.
+
+    Modules that are imported meanwhile are not compiled into files, which the hook would see.
+    """
     if "hook" not in _watching:
         sys.addaudithook(_hook)  # which stays
         _watching["hook"] = True
@@ -370,9 +373,11 @@ def watched(place: Path, memory: int) -> Iterator[list[tuple[str, str]]]:
     _watching["seen"] = seen = list[tuple[str, str]]()
     resource.setrlimit(resource.RLIMIT_AS, (used + memory, before[1]))
     _watching["place"] = place
+    compiled, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         yield seen
     finally:
+        sys.dont_write_bytecode = compiled
         _watching["place"] = None
         resource.setrlimit(resource.RLIMIT_AS, before)
 
