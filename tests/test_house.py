@@ -168,7 +168,7 @@ def test_torch_begins_where_it_should():
 
 LIGHT = {"nlptools", "nlptools.version", "nlptools.errors", "nlptools.messages", "nlptools.files"}
 LIGHT |= {f"nlptools.files.{name}" for name in ("atomic", "hub_cache", "input_parts", "layout_names")}
-LIGHT |= {f"nlptools.files.{name}" for name in ("progress", "standard", "streams")}
+LIGHT |= {f"nlptools.files.{name}" for name in ("progress", "run_paths", "standard", "streams")}
 
 
 def test_top_of_a_command_file_is_light():

@@ -30,9 +30,11 @@ def command(source: str, target: str, convert: Convert, common: Common) -> None:
     from pathlib import Path
 
     from nlptools import bundle
+    from nlptools.files import run_paths
     from nlptools.inference import arpa_bundle
 
     convert.check_gguf(target)
+    run_paths.restore(source)
     if target.endswith(".gguf"):
         from nlptools.converters import gguf_export
 

@@ -22,7 +22,7 @@ from nlptools.configs import Common, LineOutput
 from nlptools.configs.combinations import check_combinations
 from nlptools.configs.units import size
 from nlptools.errors import InputError, UsageError, display
-from nlptools.files import hub_cache, progress, streams
+from nlptools.files import hub_cache, progress, run_paths, streams
 from nlptools.files.input_parts import TEXT
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ def filter_inputs(function: Callable[..., None]) -> Callable[..., None]:
                 raise UsageError(f"--text cannot be combined with files, but {display(files[0])} is also given")
             inputs = (*inputs, streams.hold_text(text))
         for name in inputs:
+            run_paths.restore(name)
             if name not in ("-", TEXT) and not os.path.exists(name) and (" " in name or not set(name) & set("/.")):
                 hint = f"for the text itself: --text {shlex.quote(name)}"
                 raise InputError(f"{display(name)}: no such file or directory", hint=hint)

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from nlptools.errors import BundleError, InputError, display
+from nlptools.files import run_paths
 
 # for help texts and manual pages
 DOWNLOAD = "hf download NAME --local-dir DIR"
@@ -30,17 +31,14 @@ def locate(name: str | Path) -> Path:
     sentence-transformers, the organization can be omitted. The cache is in the directory of `huggingface_hub`:
     $HF_HUB_CACHE, $HF_HOME/hub or $XDG_CACHE_HOME/huggingface/hub, where $XDG_CACHE_HOME is ~/.cache by default.
 
-    A model that a killed run of training was replacing is first put back, see `replaced_run.restore`.
+    A model that a killed run of training was replacing is first put back, see `run_paths.restore`.
 
     Raises:
         BundleError: a snapshot in the cache lacks a file, or a run of training replaces the model.
     """
     path = Path(name)
+    run_paths.restore(path)
     if path.exists():
-        if path.is_dir():
-            from nlptools.files import replaced_run  # slow to import
-
-            replaced_run.restore(path)
         return path
     for full, revision in _full_names(str(name)):
         snapshot = _snapshot(_hub() / f"models--{full.replace('/', '--')}", revision)

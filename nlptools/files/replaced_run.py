@@ -1,13 +1,14 @@
 """The run that --force replaces: it stays in a hidden folder of its directory until the new run has saved something.
 
-After an error before that, it is put back; after a crash, by the next command that trains there or reads the directory. In each
-state that a crash leaves, the record (training.json) tells which files belong to which run: it is the last file to move away and
-the first to come back.
+After an error before that, it is put back; after a crash, by the next command that trains there or reads a file there. In each
+state that a crash leaves, the record (training.json) tells which files belong to which run: it is the last file to move away, the
+first to come back, and the last to be removed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,10 +16,10 @@ from pathlib import Path
 from nlptools import messages
 from nlptools.errors import BundleError, OutputError, display
 from nlptools.files import artifacts, directory_lock
+from nlptools.files.run_paths import REPLACED
 from nlptools.json_types import JsonObject
 
 RECORD = "training.json"
-FOLDER = ".replaced"
 FINISHED = "finished"  # status of a record
 
 
@@ -33,7 +34,7 @@ def names(directory: Path) -> list[str]:
 
 def set_aside(directory: Path) -> None:
     """Move the run of the directory into its folder. Raises OSError."""
-    folder = directory / FOLDER
+    folder = directory / REPLACED
     folder.mkdir()
     for name in names(directory):
         _move(directory, folder, name)
@@ -57,7 +58,7 @@ def restore(directory: Path) -> None:
     Raises:
         BundleError: the directory has no model, because the new run is at work, or was killed after it had saved something.
     """
-    folder, name = directory / FOLDER, display(str(directory))
+    folder, name = directory / REPLACED, display(str(directory))
     if not _is_there(directory):
         return
     is_running = directory_lock.is_locked(directory)
@@ -74,19 +75,25 @@ def restore(directory: Path) -> None:
 
 
 def _is_there(directory: Path) -> bool:
-    """Whether there is a replaced run. A link of a directory from elsewhere could lead anywhere."""
-    folder = directory / FOLDER
-    return folder.is_dir() and not folder.is_symlink()
+    """Whether there is a replaced run, and not another folder of this name.
+
+    A link of a directory from elsewhere could lead anywhere, and another user can make a folder in a shared place such as /tmp.
+    """
+    folder = directory / REPLACED
+    if not folder.is_dir() or folder.is_symlink():
+        return False
+    is_run = (folder / RECORD).is_file() or (directory / RECORD).is_file()
+    return is_run and folder.stat().st_uid in (directory.stat().st_uid, os.geteuid())
 
 
 def _is_superseded(directory: Path) -> bool:
     """Whether the new run has saved something. While the files of the replaced run move, there is no new run yet."""
-    return (directory / FOLDER / RECORD).is_file() and _has_saved(directory)
+    return (directory / REPLACED / RECORD).is_file() and _has_saved(directory)
 
 
 def _put_back(directory: Path) -> None:
     """Remove the new run and move the replaced one back."""
-    folder = directory / FOLDER
+    folder = directory / REPLACED
     if (folder / RECORD).is_file():  # else a crash came while its files moved, and there is no other run
         clear(directory, names(folder)[:-1])  # the new run was perhaps killed before it had a manifest
         _move(folder, directory, RECORD)
@@ -96,8 +103,18 @@ def _put_back(directory: Path) -> None:
 
 
 def drop(directory: Path) -> None:
-    """Remove the replaced run, if any."""
-    shutil.rmtree(directory / FOLDER, ignore_errors=True)
+    """Remove the replaced run, if any; its record comes last, because what is left without it would be put back."""
+    folder = directory / REPLACED
+    if not _is_there(directory):
+        return
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif path.name != RECORD:
+                path.unlink()
+        (folder / RECORD).unlink(missing_ok=True)
+        folder.rmdir()
 
 
 def clear(directory: Path, more: Iterable[str] = ()) -> None:

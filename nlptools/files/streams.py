@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, NamedTuple, cast
 
 from nlptools.errors import DataError, InputError, OutputError, StreamError, UsageError, display, reason
-from nlptools.files import atomic, compression, input_parts, layout_names, progress, standard
+from nlptools.files import atomic, compression, input_parts, layout_names, progress, run_paths, standard
 from nlptools.files.input_parts import BOM, TEXT, InputPart
 
 BLOCK_BYTES = 1 << 20
@@ -239,6 +239,7 @@ def is_pipe_or_device(path: str) -> bool:
 
 
 def _check_readable(name: str) -> None:
+    run_paths.restore(name)
     try:
         mode = os.stat(name).st_mode
     except OSError as error:

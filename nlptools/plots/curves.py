@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from nlptools import messages
 from nlptools.errors import DataError, InputError, Unavailable, UsageError, display
-from nlptools.files import streams
+from nlptools.files import run_paths, streams
 from nlptools.json_types import Json, JsonObject
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ def _log_file(path: str) -> str:
     if path == "-" or not Path(path).is_dir():
         return path
     file = Path(path) / LOG_NAME
+    run_paths.restore(file)
     if not file.exists():
         raise InputError(f"{display(path)}: no {LOG_NAME} in this directory, expected the directory of a run")
     return str(file)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nlptools.configs.layers import MIX_FILES, Mix, read_mix
 from nlptools.errors import DataError, InputError, display
+from nlptools.files import run_paths
 from nlptools.plots import figures
 from nlptools.plots.curves import distinct_names
 
@@ -25,6 +26,7 @@ def read(paths: Sequence[str]) -> dict[str, Mix]:
     """
     found: dict[str, Mix] = {}
     for path, name in zip(paths, distinct_names(paths), strict=True):
+        run_paths.restore(path)
         if Path(path).is_dir():
             files = [file for file in MIX_FILES.values() if (Path(path) / file).is_file()]
             if not files:

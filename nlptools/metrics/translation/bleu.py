@@ -237,6 +237,7 @@ def _sentencepiece(path: str) -> tuple[str, Separate]:
     from pathlib import Path
 
     from nlptools.errors import InputError, display, reason
+    from nlptools.files import run_paths
     from nlptools.text.mteval_blocks import separate_spaces
     from nlptools.text.pieces import SentencePiece
 
@@ -245,6 +246,7 @@ def _sentencepiece(path: str) -> tuple[str, Separate]:
             f"no such tokenizer: {path!r}, expected one of {', '.join(SEPARATE)} or the path of a SentencePiece .model"
         )
     try:
+        run_paths.restore(path)
         model = Path(path).read_bytes()
     except OSError as error:
         raise InputError(f"{display(path)}: {reason(error)}") from None

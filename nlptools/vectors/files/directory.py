@@ -18,7 +18,7 @@ import numpy as np
 
 from nlptools.arrays import Array, Floats
 from nlptools.errors import BundleError, InputError, display
-from nlptools.files import atomic, replaced_run, whole_directory
+from nlptools.files import atomic, run_paths, whole_directory
 from nlptools.files.artifacts import MANIFEST, manifest_files, read_json, write_manifest
 from nlptools.files.json_fields import child, number, whole
 from nlptools.files.streams import LineWriter
@@ -52,7 +52,7 @@ def read(directory: str, errors: str = "strict") -> Vectors:
     path = Path(directory)
     if not path.is_dir():
         raise InputError(f"{display(directory)}: no such directory of vectors")
-    replaced_run.restore(path)
+    run_paths.restore(path)
     config = read_json(path / CONFIG)
     if config.get("kind") != "vectors" or config.get("format") != _FORMAT:
         checks.refuse(str(path / CONFIG), 'not a directory of vectors: expected "kind": "vectors" and "format": 1')
@@ -114,7 +114,7 @@ def check_target(path: str, force: bool) -> None:
 def holds_vectors(path: Path) -> bool:
     """Whether a directory holds word vectors, by its description."""
     try:
-        replaced_run.restore(path)
+        run_paths.restore(path)
         return read_json(path / CONFIG).get("kind") == "vectors"
     except BundleError:
         return False

@@ -14,7 +14,7 @@ from nlptools import messages
 from nlptools.arrays import Array
 from nlptools.configs.vectors import FOREIGN, FORMATS, NAMES, Convert
 from nlptools.errors import OutputError, UsageError, display
-from nlptools.files import compression, streams
+from nlptools.files import compression, run_paths, streams
 from nlptools.files.layout_names import check_output
 from nlptools.vectors import quantization
 from nlptools.vectors.files import directory, npy
@@ -147,6 +147,7 @@ def contents(
             return npy.read_arrays(path, types, opened)
         piped: StreamCodec = pkgutil.resolve_name(_place(kind))
         return piped.read(path, errors, opened)
+    run_paths.restore(path)
     kind = format or source_format(path)
     return npy.load_array(path, types) if kind == "npy" and bare else codec(kind).read(path, errors)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shlex
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from toy_trainers import TRAINERS, data
 
 from nlptools import bundle
 from nlptools.errors import BundleError
-from nlptools.files import artifacts, directory_lock, hub_cache, replaced_run
+from nlptools.files import artifacts, directory_lock, hub_cache, replaced_run, run_paths
 from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.run_state import RUNNING, STOPPED, run_state
 from nlptools.vectors.files.formats import load as vectors
@@ -84,7 +86,7 @@ def test_no_crash_loses_a_run(tmp_path: Path) -> None:
             else:
                 break
         replaced_run.settle(place)
-        assert contents(place) == old and not (place / replaced_run.FOLDER).exists(), after
+        assert contents(place) == old and not (place / run_paths.REPLACED).exists(), after
     assert 15 < after < 39, "crashes at every move there and back, and at every removal"
     assert contents(place) == old
 
@@ -102,6 +104,69 @@ def test_readers_wait_for_no_one(tmp_path: Path) -> None:
             assert f"{tmp_path}/lm/.replaced has the model before" in str(raised.value.hint)
         assert run_state(str(tmp_path / "lm")) == RUNNING
     assert hub_cache.locate(tmp_path / "lm") == tmp_path / "lm" and contents(tmp_path / "lm") == old
+
+
+def test_a_file_of_the_run_is_read_after_a_crash(tmp_path: Path, call: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By any name, and by every command that opens a file; --force puts the model away, and the new run is killed."""
+    files = {
+        "tokenizer.json": b"",
+        "words.txt": b"a b\n",
+        "vocab.tsv": b"<unk>\t1\na\t2\n",
+        "a.vec": b"1 2\na 1 2\n",
+        "log.jsonl": b'{"kind": "train", "step": 1, "loss": 2.5}\n' * 2,
+        "layers.json": b"[0.5, 0.5]\n",
+        "checkpoints/step-000001/words.txt": b"a b\n",
+    }
+    run = tmp_path / "lm"
+    (run / "checkpoints/step-000001").mkdir(parents=True)
+    del files["tokenizer.json"]
+    for name, content in files.items():
+        (run / name).write_bytes(content)
+    (run / "training.json").write_text('{"status": "finished"}')
+    artifacts.write_manifest(run, [name for name in files if "/" not in name and name != "log.jsonl"])
+    (tmp_path / "link").symlink_to("lm/words.txt")
+    monkeypatch.chdir(tmp_path)
+    for words in (
+        "tokenize -t words lm/words.txt",
+        "tokenize -t words link",
+        "tokenize -t words lm/checkpoints/step-000001/words.txt",
+        "tokenize -t lm/vocab.tsv text",
+        "tokenize -t words --vocab lm/vocab.tsv text",
+        "neighbors lm/a.vec -k 1 text",
+        "convert lm/a.vec - --to word2vec",
+        "describe lm/a.vec",
+        "plot lm",
+        "plot lm/log.jsonl",
+        "plot --layers lm/layers.json -o layers.png --force",
+    ):
+        (tmp_path / "text").write_text("a\n")
+        expected = call(*words.split())
+        assert expected.code == 0, expected.err
+        replaced_run.set_aside(run)
+        artifacts.write_json(run / "training.json", {"status": "reading"})
+        found = call(*words.split())
+        assert (found.code, found.out) == (0, expected.out) and "the run that it replaced is back" in found.err, (
+            words,
+            found,
+        )
+    replaced_run.set_aside(run)
+    artifacts.write_json(run / "training.json", {"status": "running"})
+    (run / "log.jsonl").write_bytes(files["log.jsonl"])
+    with directory_lock.locked(run):
+        assert call("plot", "lm").code == 0, "the log of the run at work"
+        assert "is replacing the model" in call("tokenize", "-t", "words", "lm/words.txt").err
+        assert call("tokenize", "-t", "words", f"lm/{run_paths.REPLACED}/words.txt").code == 0
+
+
+def test_a_folder_of_this_name_that_is_no_run_stays(tmp_path: Path) -> None:
+    (tmp_path / ".replaced/folder").mkdir(parents=True)
+    (tmp_path / ".replaced/file").write_text("kept")
+    (tmp_path / "text").write_text("a\n")
+    for path in ("text", "folder/text", "."):
+        run_paths.restore(tmp_path / path)
+    replaced_run.settle(tmp_path)
+    replaced_run.drop(tmp_path)
+    assert {*contents(tmp_path)} == {".replaced/file", "text"}
 
 
 def test_links_of_a_directory_from_elsewhere_lead_nowhere(tmp_path: Path) -> None:
@@ -134,8 +199,36 @@ def test_a_run_that_has_saved_something_stays(tmp_path: Path) -> None:
     run_of(tmp_path, "new", saved=True)
     replaced_run.settle(tmp_path)
     assert {*contents(tmp_path).values()} & {b"old", b"new"} == {b"new"} and not (
-        tmp_path / replaced_run.FOLDER
+        tmp_path / run_paths.REPLACED
     ).exists()
+
+
+def test_a_crash_while_the_old_run_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its files do not come back into the new run."""
+    for after in range(20):
+        place = tmp_path / str(after)
+        run_of(place, "old", saved=True)
+        (place / "checkpoints/step-000009").mkdir()
+        replaced_run.set_aside(place)
+        new, left = {name: data for name, data in run_of(place, "new", saved=True).items() if name[0] != "."}, [after]
+
+        def unlink(*args, real=os.unlink, left=left, **kwargs):
+            left[0] -= 1
+            if left[0] < 0:
+                raise Crash
+            return real(*args, **kwargs)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "unlink", unlink)
+            patch.setattr(Path, "unlink", lambda path, missing_ok=False: unlink(path))
+            with contextlib.suppress(Crash):
+                replaced_run.drop(place)
+        run_paths.restore(place)
+        replaced_run.settle(place)
+        assert contents(place) == new and not (place / "checkpoints/step-000009").exists(), after
+        if left[0] >= 0:
+            break
+    assert 5 < after < 19
 
 
 def test_errors_before_the_first_checkpoint(
@@ -150,7 +243,7 @@ def test_errors_before_the_first_checkpoint(
     assert contents(tmp_path / "lm") == trained
     assert call(*OTHER).code == 0
     after = contents(tmp_path / "lm")
-    assert after != trained and not any(replaced_run.FOLDER in name for name in after)
+    assert after != trained and not any(run_paths.REPLACED in name for name in after)
 
 
 def test_signals_and_crashes_of_a_process(tmp_path: Path, fork: Run, trained: dict[str, bytes]) -> None:
@@ -169,6 +262,6 @@ def test_signals_and_crashes_of_a_process(tmp_path: Path, fork: Run, trained: di
     )  # after the first checkpoint
     with pytest.raises(BundleError, match="no model: its run of training was killed"):
         bundle.load(tmp_path / "lm")
-    assert hub_cache.locate(tmp_path / "lm" / replaced_run.FOLDER) and run_state(str(tmp_path / "lm")) == STOPPED
+    assert hub_cache.locate(tmp_path / "lm" / run_paths.REPLACED) and run_state(str(tmp_path / "lm")) == STOPPED
     assert fork(*OTHER, "--resume", "must").code == 0
-    assert contents(tmp_path / "lm") != trained and not (tmp_path / "lm" / replaced_run.FOLDER).exists()
+    assert contents(tmp_path / "lm") != trained and not (tmp_path / "lm" / run_paths.REPLACED).exists()
