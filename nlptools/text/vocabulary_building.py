@@ -12,13 +12,14 @@ from pathlib import Path
 from nlptools import messages
 from nlptools.configs.combinations import check_combinations
 from nlptools.configs.text import SENTENCEPIECE_KINDS, BuildVocab
-from nlptools.errors import OutputError, UsageError, display, reason
-from nlptools.files import atomic, streams
+from nlptools.errors import OutputError, UsageError, display
+from nlptools.files import atomic, streams, whole_directory
 from nlptools.text import learning, sentencepiece_file
 from nlptools.text import tokenizer as tokenizers
-from nlptools.text.huggingface import HuggingFace
+from nlptools.text.huggingface import CONFIG, TEMPLATE, HuggingFace
 from nlptools.text.vocab import Vocab
 
+_BESIDE = ("merges.txt", CONFIG, TEMPLATE, tokenizers.MARKER)  # files of a tokenizer beside its vocabulary
 DEFAULT_SIZE = 8000  # pieces; spm_train's
 
 
@@ -71,8 +72,9 @@ def _outputs(settings: BuildVocab) -> list[Path]:
         return []
     outputs = list(map(Path, vocab_files(settings)))
     for output in outputs:
-        exists = output.exists() and not (settings.kind in ("wordpiece", "byte-bpe") and _is_empty_directory(output))
-        if exists and not settings.force:
+        if settings.kind not in SENTENCEPIECE_KINDS:
+            whole_directory.check_target(str(output), "a tokenizer", _holds_tokenizer, force=settings.force)
+        elif output.exists() and not settings.force:
             raise OutputError(f"{display(str(output))}: exists", hint="--force replaces it")
         if not output.parent.is_dir():
             raise OutputError(f"{display(str(output))}: no such directory: {display(str(output.parent))}")
@@ -89,8 +91,9 @@ def vocab_files(settings: BuildVocab) -> list[str]:
     return [stem + ".model", stem + ".vocab"]
 
 
-def _is_empty_directory(path: Path) -> bool:
-    return path.is_dir() and not any(path.iterdir())
+def _holds_tokenizer(path: Path) -> bool:
+    """Whether a directory has the files of a tokenizer alone: a model would be lost."""
+    return {file.name for file in path.iterdir()} <= {*tokenizers.BUNDLE_FILES, *_BESIDE}
 
 
 def _draw(lines: Iterable[str], size: int, seed: int) -> list[str]:
@@ -174,11 +177,9 @@ def _build_directory(lines: Iterable[str], settings: BuildVocab, directory: Path
         )
     tokenizer = HuggingFace(trained, str(directory))
     _report_size(len(tokenizer.vocab), settings)
-    try:
-        directory.mkdir(exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{display(str(directory))}: {reason(error)}") from None
-    return [str(directory / name) for name in tokenizer.save(directory)]
+    with whole_directory.replacing(str(directory)) as folder:
+        names = tokenizer.save(folder)
+    return [str(directory / name) for name in names]
 
 
 def _report_size(pieces: int, settings: BuildVocab) -> None:

@@ -167,6 +167,11 @@ def test_existing_output(call, text, tmp_path):
     assert call("build-vocab", "--kind", "byte-bpe", "-o", "dir", "--size", "300", text).code == 73
     assert call("build-vocab", "--kind", "byte-bpe", "-o", "dir", "--size", "300", "--force", text).code == 0
     assert call("build-vocab", "--kind", "char", "-o", "none/x", text).code == 73
+    (tmp_path / "dir/model.safetensors").write_text("a model with this tokenizer")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "dir").iterdir()}
+    refused = call("build-vocab", "--kind", "byte-bpe", "-o", "dir", "--size", "290", "--force", text)
+    assert refused.code == 73 and "something other than a tokenizer" in refused.err
+    assert {path.name: path.read_bytes() for path in (tmp_path / "dir").iterdir()} == before
 
 
 @pytest.mark.parametrize(
