@@ -144,7 +144,7 @@ def _count(
     from nlptools.metrics.translation import corpus, statistics_files
 
     statistics = corpus.CorpusStatistics(metrics, num_systems, keep_rows)
-    with streams.LineWriter(path) if path is not None else nullcontext() as out:
+    with streams.LineWriter(path, force=None) if path is not None else nullcontext() as out:
         if out is not None:
             out.write_lines(statistics_files.header(metrics[0]))
         for systems, references in blocks:

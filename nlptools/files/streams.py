@@ -285,9 +285,9 @@ class LineWriter:
     """Lines to a file or standard output.
 
     A file is written under a temporary name and renamed when complete; devices, pipes and standard output are written to
-    directly. Use as a context manager. `line_buffered` flushes after every line, otherwise after every `write`; `append`
-    writes directly to the end of an existing file. `layout`: the layout of the output, which must suit the suffix of `path`;
-    None: the caller has checked the name.
+    directly. Use as a context manager. `force`: replace an existing file; None: the command has no such option.
+    `line_buffered` flushes after every line, otherwise after every `write`; `append` writes directly to the end of an existing
+    file. `layout`: the layout of the output, which must suit the suffix of `path`; None: the caller has checked the name.
 
     Raises:
         UsageError: the suffix of `path` names another layout.
@@ -299,7 +299,7 @@ class LineWriter:
         self,
         path: str = "-",
         *,
-        force: bool = False,
+        force: bool | None = False,
         line_buffered: bool = False,
         append: bool = False,
         layout: str | None = "text",
@@ -315,7 +315,7 @@ class LineWriter:
         except OSError as error:
             raise OutputError(f"{self.name}: {reason(error)}") from None
 
-    def _open(self, path: str, force: bool, append: bool) -> IO[bytes]:
+    def _open(self, path: str, force: bool | None, append: bool) -> IO[bytes]:
         if path == "-":
             return standard.output_bytes()
         target = Path(path)
@@ -326,9 +326,12 @@ class LineWriter:
         if append:
             return open(path, "ab")
         if target.exists() and not force:
-            raise OutputError(f"{self.name}: exists", hint="--force replaces it")
+            cure = "choose another name" if force is None else "--force replaces it"
+            raise OutputError(f"{self.name}: exists", hint=cure)
         open_file = compression.opener(path)
         self._final = Path(os.path.realpath(path))
+        if self._final.is_symlink():  # a loop of links has no end
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         handle, self._temporary = atomic.temporary_file(self._final)
         os.close(handle)
         return cast(IO[bytes], open_file(self._temporary, "wb"))

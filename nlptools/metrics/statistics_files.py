@@ -72,7 +72,7 @@ def write(path: str, requests: Sequence[MetricRequest], options: Evaluate, evalu
         "version": __version__,
     }
     rows, columns = evaluation.rows, evaluation.columns
-    with streams.LineWriter(path) as out:
+    with streams.LineWriter(path, force=None) as out:
         out.write_lines([MARK + json.dumps(description, ensure_ascii=False)])
         if isinstance(rows, Categories):
             out.write_lines(["\t".join(_LABELS)])

@@ -335,6 +335,11 @@ def test_output_that_cannot_be_made(tmp_path):
         LineWriter(str(tmp_path))
     with pytest.raises(OutputError, match="no such file or directory"):
         LineWriter(str(tmp_path / "nowhere" / "out"))
+    (tmp_path / "loop").symlink_to("loop")
+    for force in (False, True):
+        with pytest.raises(OutputError, match="loop: too many levels of symbolic links"):
+            LineWriter(str(tmp_path / "loop"), force=force)
+    assert [path.name for path in tmp_path.iterdir()] == ["loop"]
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
