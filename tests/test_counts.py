@@ -7,7 +7,8 @@ import re
 
 from conftest import ROOT, Record
 
-from benchmarks.reliability.counts import COLUMNS, PARTS, ran, table
+from benchmarks.reliability.counts import COLUMNS, LEFT, PARTS, page, ran, recorded, table
+from benchmarks.reliability.results import PAGE
 
 
 def test_parts_name_tests() -> None:
@@ -33,14 +34,24 @@ def test_a_record(record_property: Record) -> None:
 
 
 def test_the_table() -> None:
-    row = {"outcome": "passed", "count": 1500, "numbers": {"MB": 1.0}, "date": "2026-01-02", "commit": "a"}
+    row = {
+        "part": "writer",
+        "outcome": "passed",
+        "count": 1500,
+        "numbers": {"MB": 1.0},
+        "date": "2026-01-02",
+        "commit": "a",
+    }
     bad = {**row, "outcome": "failed", "count": 0, "numbers": {"MB": 2.5}, "date": "2026-01-03", "commit": "b"}
-    lines = list(table({"writer": ["x", "y", "z"]}, {"x": row, "y": bad}))
+    left = {"part": "writer", "outcome": LEFT, "count": 0, "numbers": {}}
+    lines = list(table({"x": row, "y": bad, "z": left}))
     assert lines[0].count("|") == lines[2].count("|") == len(COLUMNS) + 1
     unit = PARTS["writer"].unit
-    assert lines[2:] == [
-        f"| writer | {unit} | 2,100 | 1,500 | 2 | 1 | 0 | 1 | 2026-01-02 to 2026-01-03 | a b |",
-        "",
-        "writer: MB: 2.5",
-        "writer: failed: y",
-    ]
+    assert lines[2] == f"| writer | {unit} | 2,100 | 1,500 | 1 | 1 | 0 | 1 | 2026-01-02 to 2026-01-03 | a b |"
+    assert lines[2 + len(PARTS) :] == ["", "* writer: MB: 2.5", "* writer: failed: `y`"]
+
+
+def test_the_page_is_fresh() -> None:
+    rows, text = recorded(), PAGE.read_text(encoding="utf-8")
+    assert page(text, rows) == text, "python -m benchmarks.reliability.counts --table writes it"
+    assert {row["part"] for row in rows.values()} <= {*PARTS}

@@ -1,7 +1,7 @@
-"""Run the counted tests of reliability, record how many cases each has and whether they hold, and print the table.
+"""Run the counted tests of reliability, record how many cases each has and whether they hold, and write the table of README.md.
 
     python -m benchmarks.reliability.counts [PART...] [--minutes N]    # run what the present commit has not been tested with
-    python -m benchmarks.reliability.counts --table                    # only print the table
+    python -m benchmarks.reliability.counts --table                    # only write the table, from the records
 
 Each test runs in its own process, and its record is written as soon as it ends, so the command can be interrupted at any time and
 goes on when it is called again. All parts together take several hours. With --minutes, no test begins after that time.
@@ -17,17 +17,19 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.reliability.results import origin
+from benchmarks.reliability.results import PAGE, origin
 from benchmarks.reliability.servers import whole
 
 FOLDER = Path(__file__).parent
 ROOT, RECORDS = FOLDER.parents[1], FOLDER / "counts.jsonl"
+START, END = "<!-- counts: written by python -m benchmarks.reliability.counts -->", "<!-- end of counts -->"
 COUNT = "count"  # the property in which a test records its number of cases; without it, a test is one case
-COLUMNS = ("part", "cases of", "at least", "held", "tests", "failed", "skipped", "left", "date", "commit")
+LEFT = "left"  # outcome of a test that has not been run yet
+COLUMNS = ("part", "cases of", "at least", "held", "tests passed", "failed", "skipped", "left", "date", "commit")
 
 
 class Part(NamedTuple):
@@ -53,7 +55,7 @@ PARTS = {
         2100,
         ("tests/files/test_writer_faults.py::test_what_was_there_or_the_new_one_is_whole",),
     ),
-    "training": Part("trainer, stage and fault", 1500, (f"{ENGINE}/test_faults.py::test_all_cells",)),
+    "training": Part("trainer, stage and fault", 1679, (f"{ENGINE}/test_faults.py::test_all_cells",)),
     "resume": Part(
         "steps at which a run is stopped", 588, (f"{ENGINE}/test_every_step.py::test_every_step_of_every_trainer",)
     ),
@@ -110,23 +112,27 @@ def main() -> None:
     if wrong := [name for name in chosen.parts if name not in PARTS]:
         parser.error(f"no part {', '.join(wrong)}")
     names, end = chosen.parts or [*PARTS], time.monotonic() + 60 * chosen.minutes
-    tests = {name: collected(PARTS[name]) for name in names}
     rows = recorded()
     for name in () if chosen.table else names:
-        for test in tests[name]:
+        tests = collected(PARTS[name])
+        rows = {test: row for test, row in rows.items() if row["part"] != name or test in tests}
+        for test in tests:
+            rows.setdefault(test, {"part": name, "outcome": LEFT, COUNT: 0, "numbers": {}})
+        for test in tests:
             if rows.get(test, {}).get("commit") == origin()["commit"] and rows[test]["outcome"] == "passed":
                 continue
             if time.monotonic() > end:
                 print("the time is over; the same command goes on", file=sys.stderr)
                 break
-            rows[test] = ran(test, PARTS[name].env) | origin()
+            rows[test] = {"part": name} | ran(test, PARTS[name].env) | origin()
             print(
                 f"{rows[test]['outcome']}\t{rows[test]['seconds']:.0f} s\t{rows[test][COUNT]:,}\t{test}",
                 file=sys.stderr,
             )
             whole(RECORDS, "".join(f"{json.dumps({'test': test} | row)}\n" for test, row in rows.items()))
-    print("\n".join(table(tests, rows)))
-    if any(rows.get(test, {}).get("outcome") == "failed" for each in tests.values() for test in each):
+    whole(PAGE, page(PAGE.read_text(encoding="utf-8"), rows))
+    print("\n".join(table(rows)))
+    if any(row["outcome"] == "failed" for row in rows.values() if row["part"] in names):
         sys.exit(1)
 
 
@@ -169,31 +175,30 @@ def recorded() -> dict[str, dict[str, Any]]:
     return {row.pop("test"): row for row in rows}
 
 
-def table(tests: Mapping[str, Iterable[str]], rows: Mapping[str, dict[str, Any]]) -> Iterator[str]:
+def page(text: str, rows: Mapping[str, dict[str, Any]]) -> str:
+    """The page with a fresh table between its markers."""
+    before, rest = text.split(START)
+    return f"{before}{START}\n{chr(10).join(table(rows))}\n{END}{rest.split(END)[1]}"
+
+
+def table(rows: Mapping[str, dict[str, Any]]) -> Iterator[str]:
     """The table in Markdown, then the numbers that tests have recorded (the largest ones), and the tests that failed."""
     yield f"| {' | '.join(COLUMNS)} |"
     yield "|---" * len(COLUMNS) + "|"
     notes = []
-    for name, each in tests.items():
-        part, found = PARTS[name], [rows[test] for test in each if test in rows]
-        outcomes = [row["outcome"] for row in found]
-        counted = f"{sum(row[COUNT] for row in found):,}"
-        dates, commits = (sorted({row[key] for row in found}) for key in ("date", "commit"))
-        cells = [
-            name,
-            part.unit,
-            f"{part.least:,}",
-            counted,
-            len(found),
-            outcomes.count("failed"),
-            outcomes.count("skipped"),
-        ]
-        cells += [len([*each]) - len(found), " to ".join(dict.fromkeys([*dates[:1], *dates[-1:]])), " ".join(commits)]
-        yield f"| {' | '.join(map(str, cells))} |"
-        keys = dict.fromkeys(key for row in found for key in row["numbers"])
-        notes += [f"{name}: {key}: {max(row['numbers'].get(key, 0) for row in found):g}" for key in keys]
-        notes += [f"{name}: failed: {test}" for test in each if rows.get(test, {}).get("outcome") == "failed"]
-    yield from ["", *notes] if notes else ()
+    for name, part in PARTS.items():
+        found = {test: row for test, row in rows.items() if row["part"] == name}
+        outcomes = [row["outcome"] for row in found.values()]
+        counted = f"{sum(row[COUNT] for row in found.values()):,}"
+        dates, commits = (sorted({row[key] for row in found.values() if key in row}) for key in ("date", "commit"))
+        cells = [name, part.unit, f"{part.least:,}", counted]
+        cells += [str(outcomes.count(outcome)) for outcome in ("passed", "failed", "skipped", LEFT)]
+        cells += [" to ".join(dict.fromkeys([*dates[:1], *dates[-1:]])), " ".join(commits)]
+        yield f"| {' | '.join(cells)} |"
+        keys = dict.fromkeys(key for row in found.values() for key in row["numbers"])
+        notes += [f"{name}: {key}: {max(row['numbers'].get(key, 0) for row in found.values()):g}" for key in keys]
+        notes += [f"{name}: failed: `{test}`" for test, row in found.items() if row["outcome"] == "failed"]
+    yield from ["", *(f"* {note}" for note in notes)] if notes else ()
 
 
 if __name__ == "__main__":
