@@ -16,10 +16,11 @@ from nlptools.errors import OutputError, UsageError, display
 from nlptools.files import atomic, streams, whole_directory
 from nlptools.text import learning, sentencepiece_file
 from nlptools.text import tokenizer as tokenizers
+from nlptools.text.builtin import MARKER
 from nlptools.text.huggingface import CONFIG, TEMPLATE, HuggingFace
 from nlptools.text.vocab import Vocab
 
-_BESIDE = ("merges.txt", CONFIG, TEMPLATE, tokenizers.MARKER)  # files of a tokenizer beside its vocabulary
+_BESIDE = ("merges.txt", CONFIG, TEMPLATE, MARKER)  # files of a tokenizer beside its vocabulary
 DEFAULT_SIZE = 8000  # pieces; spm_train's
 
 
