@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Generic, cast
 from nlptools.configs.layers import MIX_FILES
 from nlptools.configs.vectors import FORMATS
 from nlptools.errors import BundleError, display, reading
-from nlptools.files import artifacts, atomic, hub_cache, run_paths
+from nlptools.files import artifacts, atomic, hub_cache
 from nlptools.files.json_fields import whole
 from nlptools.json_types import JsonObject
 from nlptools.models import text_ends
@@ -358,7 +358,6 @@ def _load_ngrams(path: Path, config: JsonObject) -> NGrams:
 
 def check_directory(path: Path) -> None:
     """Raise InputError or BundleError unless `path` is a model directory."""
-    run_paths.restore(path)
     described = (path / "config.json").is_file() or peft.is_adapter(path)
     if not described:
         artifacts.refuse_tensorflow(path)

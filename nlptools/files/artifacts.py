@@ -30,6 +30,7 @@ ADAPTER = (
     "adapter_config.json"  # of low-rank adapters; it may be edited when their base moves, so its sum is not checked
 )
 _JSON_BYTES = 64 << 20
+_NAME_BYTES = 255  # of a file in Linux and macOS
 
 
 # -- writing --------------------------------------------------------------------------------------------------------
@@ -256,4 +257,5 @@ def is_inside(name: str) -> bool:
 
 def _is_plain(name: str) -> bool:
     """Whether a name refers to a file in the directory itself."""
-    return name == os.path.basename(name) and name not in ("", ".", "..") and "\0" not in name
+    is_short = len(name.encode("utf-8", "surrogatepass")) <= _NAME_BYTES
+    return is_short and name == os.path.basename(name) and name not in ("", ".", "..") and "\0" not in name

@@ -36,6 +36,7 @@ _RANDOM = re.compile("[0-9a-f]{8}")
 _DATE = re.compile(
     r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])"
 )  # more likely part of a name that someone has given
+REPLACED = ".replaced"  # hidden folder of the run that --force replaces, see `replaced_run`
 _CURRENT, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 _signals: tuple[signal.Signals, ...] = ()  # signals that remove them; none if imported as a library
 

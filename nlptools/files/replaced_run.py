@@ -16,7 +16,7 @@ from pathlib import Path
 from nlptools import messages
 from nlptools.errors import BundleError, OutputError, display
 from nlptools.files import artifacts, directory_lock
-from nlptools.files.run_paths import REPLACED
+from nlptools.files.atomic import REPLACED
 from nlptools.json_types import JsonObject
 
 RECORD = "training.json"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-REPLACED = ".replaced"  # folder for the run that is being replaced, see `replaced_run`
+from nlptools.errors import BundleError
+from nlptools.files.atomic import REPLACED
+
 _DEPTH = 3  # of a file in a run: checkpoints/step-000002/weights.safetensors
 
 
@@ -21,7 +23,6 @@ def restore(path: str | Path) -> None:
     real = Path(os.path.realpath(path))
     for directory in dict.fromkeys((given, *given.parents[:_DEPTH], real, *real.parents[:_DEPTH])):
         if os.path.isdir(directory / REPLACED):
-            from nlptools.errors import BundleError
             from nlptools.files import replaced_run  # slow to import
 
             try:

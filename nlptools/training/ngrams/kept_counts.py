@@ -12,7 +12,7 @@ from nlptools.corpora import columns
 from nlptools.corpora.columns import Column
 from nlptools.corpora.token_file import TextCounts
 from nlptools.errors import BundleError, UsageError, display
-from nlptools.files import artifacts
+from nlptools.files import artifacts, run_paths
 from nlptools.files.json_fields import child, whole
 from nlptools.models.language.ngram import NGramConfig
 from nlptools.text import tokenizer as tokenizers
@@ -39,6 +39,7 @@ def load(path: str, tokenizer: Tokenizer, config: NGramConfig) -> tuple[CountedP
         UsageError: a model without counts, of other words, or of a lower order.
     """
     folder, name = Path(path), display(path)
+    run_paths.restore(folder)
     bundle.check_directory(folder)
     if not bundle.is_ngram(folder) or not (folder / FILE).is_file():
         raise UsageError(

@@ -19,7 +19,7 @@ import numpy as np
 from nlptools.arrays import Array, Floats
 from nlptools.errors import BundleError, InputError, display
 from nlptools.files import atomic, run_paths, whole_directory
-from nlptools.files.artifacts import MANIFEST, manifest_files, read_json, write_manifest
+from nlptools.files.artifacts import MANIFEST, is_inside, manifest_files, read_json, write_manifest
 from nlptools.files.json_fields import child, number, whole
 from nlptools.files.streams import LineWriter
 from nlptools.json_types import JsonObject
@@ -100,7 +100,7 @@ def _read_subwords(path: Path, config: JsonObject, shape: tuple[int, ...]) -> Su
 
 def _check_sizes(path: Path) -> None:
     for name, entry in manifest_files(path).items():
-        if Path(name).name != name or not isinstance(entry, dict) or not (path / name).is_file():
+        if not is_inside(name) or not isinstance(entry, dict) or not (path / name).is_file():
             checks.refuse(str(path / MANIFEST), f"lists {name!r}, which is not there")
         if (path / name).stat().st_size != entry.get("size"):
             checks.refuse(str(path / name), f"damaged: not the {entry.get('size')} bytes of {MANIFEST}")

@@ -86,7 +86,7 @@ def test_no_crash_loses_a_run(tmp_path: Path) -> None:
             else:
                 break
         replaced_run.settle(place)
-        assert contents(place) == old and not (place / run_paths.REPLACED).exists(), after
+        assert contents(place) == old and not (place / replaced_run.REPLACED).exists(), after
     assert 15 < after < 39, "crashes at every move there and back, and at every removal"
     assert contents(place) == old
 
@@ -155,7 +155,7 @@ def test_a_file_of_the_run_is_read_after_a_crash(tmp_path: Path, call: Run, monk
     with directory_lock.locked(run):
         assert call("plot", "lm").code == 0, "the log of the run at work"
         assert "is replacing the model" in call("tokenize", "-t", "words", "lm/words.txt").err
-        assert call("tokenize", "-t", "words", f"lm/{run_paths.REPLACED}/words.txt").code == 0
+        assert call("tokenize", "-t", "words", f"lm/{replaced_run.REPLACED}/words.txt").code == 0
 
 
 def test_a_folder_of_this_name_that_is_no_run_stays(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_a_run_that_has_saved_something_stays(tmp_path: Path) -> None:
     run_of(tmp_path, "new", saved=True)
     replaced_run.settle(tmp_path)
     assert {*contents(tmp_path).values()} & {b"old", b"new"} == {b"new"} and not (
-        tmp_path / run_paths.REPLACED
+        tmp_path / replaced_run.REPLACED
     ).exists()
 
 
@@ -243,7 +243,7 @@ def test_errors_before_the_first_checkpoint(
     assert contents(tmp_path / "lm") == trained
     assert call(*OTHER).code == 0
     after = contents(tmp_path / "lm")
-    assert after != trained and not any(run_paths.REPLACED in name for name in after)
+    assert after != trained and not any(replaced_run.REPLACED in name for name in after)
 
 
 def test_signals_and_crashes_of_a_process(tmp_path: Path, fork: Run, trained: dict[str, bytes]) -> None:
@@ -262,6 +262,6 @@ def test_signals_and_crashes_of_a_process(tmp_path: Path, fork: Run, trained: di
     )  # after the first checkpoint
     with pytest.raises(BundleError, match="no model: its run of training was killed"):
         bundle.load(tmp_path / "lm")
-    assert hub_cache.locate(tmp_path / "lm" / run_paths.REPLACED) and run_state(str(tmp_path / "lm")) == STOPPED
+    assert hub_cache.locate(tmp_path / "lm" / replaced_run.REPLACED) and run_state(str(tmp_path / "lm")) == STOPPED
     assert fork(*OTHER, "--resume", "must").code == 0
-    assert contents(tmp_path / "lm") != trained and not (tmp_path / "lm" / run_paths.REPLACED).exists()
+    assert contents(tmp_path / "lm") != trained and not (tmp_path / "lm" / replaced_run.REPLACED).exists()
