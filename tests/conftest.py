@@ -18,6 +18,7 @@ from itertools import product
 from pathlib import Path
 from random import Random
 from typing import IO, Any, TypeVar
+from zlib import crc32
 
 import forks
 import pytest
@@ -31,6 +32,21 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("NUMBA_DISABLE_JIT", "1")  # umap takes half a minute to compile what runs for two seconds
 Item = TypeVar("Item")
 ALL = "NLPTOOLS_TEST_ALL" in os.environ  # set by bin/test --all
+# what many tests try, each with another model, task or command; how many of these tests run each month
+LAWS = {
+    "an encoder learns a task": 5,
+    "a language model learns a task": 2,
+    "a model without pretraining learns a task": 3,
+    "pairs are learned": 2,
+    "preferences are learned": 2,
+    "a stopped run goes on": 5,
+    "several processes train": 3,
+    "signals and failures": 4,
+    "examples run": 3,
+    "a graph computes what the model computes": 1,
+    "a command imports what it needs": 2,
+}
+MONTH = 12 * int(time.strftime("%Y")) + int(time.strftime("%m"))
 
 
 def examples(number: int) -> int:
@@ -41,13 +57,14 @@ def examples(number: int) -> int:
     return number if ALL else min(100, max(15, number // 3))
 
 
-def this_month(items: Iterable[Item], count: int) -> list[Item]:
-    """`count` of the items of a large product, which change with the month, in their order; all with `bin/test --all`."""
+def this_month(items: Iterable[Item], count: int, turn: int = 0) -> list[Item]:
+    """`count` of the items, in their order: others each month, until all have had their turn; all with `bin/test --all`."""
     whole = list(items)
     if ALL or count >= len(whole):
         return whole
-    chosen = Random(time.strftime("%Y-%m")).sample(range(len(whole)), count)
-    return [whole[i] for i in sorted(chosen)]
+    order = Random(turn).sample(range(len(whole)), len(whole))
+    chosen = {order[(MONTH * count + i) % len(whole)] for i in range(count)}
+    return [item for i, item in enumerate(whole) if i in chosen]
 
 
 def each_value(*axes: Iterable[Any]) -> list[tuple[Any, ...]]:
@@ -55,9 +72,30 @@ def each_value(*axes: Iterable[Any]) -> list[tuple[Any, ...]]:
     values = [list(axis) for axis in axes]
     if ALL:
         return list(product(*values))
-    random = Random(time.strftime("%Y-%m"))
+    random = Random(MONTH)
     mixed = [random.sample(axis, len(axis)) for axis in values]
     return [tuple(axis[i % len(axis)] for axis in mixed) for i in range(max(map(len, values)))]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of the tests that a mark `sampled` holds together, those of this month stay, unless a test is named.
+
+    `sampled(3)` holds together the cases of a function, and keeps three. `sampled(law="...")` holds together the cases of all
+    functions with this law of LAWS. `always=[...]` names the cases that every run has besides.
+    """
+    if ALL or any("::" in word for word in config.args):
+        return
+    groups: dict[tuple[str, int], list[pytest.Item]] = {}
+    for item in items:
+        mark = item.get_closest_marker("sampled")
+        name, _, case = item.nodeid.partition("[")
+        if mark is None or item.get_closest_marker("slow") or case.removesuffix("]") in mark.kwargs.get("always", ()):
+            continue
+        law = mark.kwargs.get("law")
+        groups.setdefault((law, LAWS[law]) if law else (name, *mark.args), []).append(item)
+    rest = {item for key, group in groups.items() for item in {*group} - {*this_month(group, key[1], crc32(key[0].encode()))}}
+    config.hook.pytest_deselected(items=[*rest])
+    items[:] = [item for item in items if item not in rest]
 
 
 def pytest_configure() -> None:

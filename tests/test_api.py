@@ -54,6 +54,7 @@ def test_public_names() -> None:
             getattr(nlptools, name)
 
 
+@pytest.mark.sampled(law="a command imports what it needs")
 def test_importing_costs_nothing_until_a_name_is_used() -> None:
     heavy = "[m for m in ('torch', 'numpy', 'click', 'sentencepiece', 'tokenizers', 'safetensors') if m in sys.modules]"
     assert python(f"import sys, nlptools; nlptools.__version__; print({heavy})") == "[]\n"

@@ -99,7 +99,7 @@ def test_scripts_for_a_gpu_run_at_toy_size(
     monkeypatch.setattr(samples, "minilm", lambda: str(samples.bert(tmp_path / "bert", text, 1, 64, 40)))
     monkeypatch.delenv("NLPTOOLS_DATA", raising=False)
     monkeypatch.setenv(records.OUTPUT, str(tmp_path / "records"))
-    for name in this_month(TOY, 2):
+    for name in this_month(TOY, 1):
         options = jobs.SCRIPTS[name].toy.replace("steady,process,runtimes", "steady").split()
         monkeypatch.setattr(sys, "argv", [name, *options, "--rounds", "1", "--threads", "1", "--within"])
         importlib.import_module(name).main()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from conftest import ROOT, environment
 
 from tests.tasks.tiny_tasks import encoder, texts
@@ -48,6 +49,7 @@ def pairs(count: int, seed: int) -> list[list[str]]:
     return [[text, "w1 w2", WORDS[word]] for text, word in made]
 
 
+@pytest.mark.sampled(law="examples run")
 def test_glue(tmp_path: Path) -> None:
     encoder(tmp_path / "encoder")
     glue(tmp_path / "GLUE")

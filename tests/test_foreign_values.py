@@ -97,6 +97,7 @@ FILES = [(kind, "config.json") for kind in MAKERS]
 FILES += [("pair", "training.json"), ("classify", "nlptools_tokenizer.json"), ("pair", "generation_config.json")]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("kind", "file"), FILES)
 def test_values_of_the_wrong_type(tmp_path: Path, kind: str, file: str) -> None:
     torch.manual_seed(0)

@@ -293,6 +293,7 @@ def loaded(commands: list[list[str]], cwd: Path, stdin: bytes = b"", first: tupl
     return found
 
 
+@pytest.mark.sampled(law="a command imports what it needs")
 def test_help_loads_nothing_heavy(tmp_path):
     commands = [["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)]
     for args, modules in zip(commands, loaded(commands, tmp_path), strict=True):
@@ -321,6 +322,7 @@ WITHOUT = {
 }
 
 
+@pytest.mark.sampled(law="a command imports what it needs")
 def test_half_of_the_house_runs_without_torch(tmp_path):
     (tmp_path / "text").write_text("one two three four\n")
     (tmp_path / "v.txt").write_text("2 2\none 1 2\ntwo 2 1\n")
@@ -335,6 +337,7 @@ def test_half_of_the_house_runs_without_torch(tmp_path):
         assert not found, f"{line}: {found}"
 
 
+@pytest.mark.sampled(law="a command imports what it needs")
 def test_commands_with_torch_load_only_their_own_part(tmp_path):
     """A model of one kind does not load the modules of the others, which would cost tenths of a second."""
     words_bundle(tmp_path / "lm")

@@ -56,6 +56,7 @@ METHODS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("prune", [(), (0, 0, 1)])
 def test_models_from_files_are_those_in_memory(method, prune, tmp_path, monkeypatch):

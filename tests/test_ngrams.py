@@ -120,6 +120,7 @@ def checked(fast: NGrams, plain: Plain, text: list[list[int]]) -> None:
             )
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("order", [1, 2, 3, 5])
 @pytest.mark.parametrize("number", [3, 60])

@@ -81,6 +81,7 @@ def test_all_pages_with_commands_that_run_are_run() -> None:
     assert {page.stem for page in (README, *GUIDES) if runnable(page)} == {name for names in TOGETHER for name in names}
 
 
+@pytest.mark.sampled(law="examples run")
 @pytest.mark.parametrize("names", [TOGETHER[0], *this_month(TOGETHER[1:], 1)], ids="-".join)
 def test_the_commands_of_readme_and_guides_run(names: tuple[str, ...], scratch: Path) -> None:
     pages = {page.stem: page for page in (README, *GUIDES)}

@@ -168,6 +168,7 @@ def test_a_page_holds_all_weights_and_no_markup_of_its_words(bert, call, tmp_pat
         assert np.abs(weights - np.array(expected["attention"]).ravel()).max() < 2e-5
 
 
+@pytest.mark.sampled(law="examples run")
 def test_examples_of_the_manual_page_for_it(bert, fork_shell, tmp_path):
     """The animal that was too tired, and the street that was too wide: a picture and a page."""
     (tmp_path / "bert").symlink_to(bert)

@@ -74,6 +74,7 @@ def test_the_same_bytes_again(call, text, tmp_path, kind):
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", DIRECTORIES)
 @pytest.mark.parametrize("lowercase", [False, True])
 def test_transformers_opens_it(call, text, tmp_path, kind, lowercase, monkeypatch):

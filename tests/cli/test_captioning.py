@@ -110,6 +110,7 @@ def test_sizes(call: Run, pictures: Path) -> None:
         assert done.code == 0 and len(done.lines) == 2, done.err
 
 
+@pytest.mark.sampled(law="a stopped run goes on")
 @pytest.mark.slow
 def test_stopped_and_continued(call: Run, pictures: Path, fork_server: list[str]) -> None:
     args = ("train-seq2seq", "--source-images", "-t", "words", "--vocab", "vocab.tsv", *SMALL, "--steps", 40,
@@ -125,6 +126,7 @@ def test_stopped_and_continued(call: Run, pictures: Path, fork_server: list[str]
     assert whole == parts
 
 
+@pytest.mark.sampled(law="examples run")
 def test_the_example_of_the_manual(call: Run, pictures: Path) -> None:
     """The commands of the page, with one step of training."""
     page = (ROOT / "nlptools/cli/manual/commands/train-seq2seq.md").read_text(encoding="utf-8")

@@ -13,6 +13,7 @@ from tests.tasks.tag.test_task import columns, iob1, sentences
 from tests.tasks.tiny_tasks import encoder, table, texts
 
 
+@pytest.mark.sampled(law="examples run")
 def test_from_examples_to_answers(call: Run, tmp_path: Path) -> None:
     encoder(tmp_path / "encoder")
     table(tmp_path / "train.tsv", texts(300))
@@ -99,6 +100,7 @@ def test_entities_from_columns_to_their_f1(call: Run, tmp_path: Path) -> None:
     assert wrong.code == 65 and "<stdin>:2: 5 fields in each line: columns or sentences?" in wrong.err
 
 
+@pytest.mark.sampled(law="examples run")
 def test_questions_from_examples_to_official_scores(call: Run, tmp_path: Path) -> None:
     encoder(tmp_path / "encoder")
     questions(tmp_path / "train.json", 100, impossible=0.3)

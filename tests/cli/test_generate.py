@@ -236,6 +236,7 @@ def test_text_ends_before_the_first_stop_text(call: Run, letters: Path) -> None:
     assert {row["continuations"][0]["finish"] for row in stopped} >= {"stop"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("extra", [(), ("--stop", "ab,é\\n"), ("--echo",), ("--temperature", 0)])
 def test_a_stream_is_what_comes_out_otherwise(call: Run, words: Path, letters: Path, extra: tuple[Any, ...]) -> None:
     for model, stdin in ((words, STDIN), (letters, "é\n\n\\ \tx\n" * 3)):

@@ -93,6 +93,7 @@ def test_pictures_of_layers(call, tmp_path):
     assert call("plot", "--layers", "ner", "-o", "a.png").code == 0
 
 
+@pytest.mark.sampled(law="examples run")
 def test_examples_of_the_manual_page(call, tmp_path):
     pytest.importorskip("matplotlib")
     encoder_bundle(tmp_path / "bert")

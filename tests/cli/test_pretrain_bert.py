@@ -119,6 +119,7 @@ def test_standard_input_running_text_and_phases(call: Run, text: Path) -> None:
     assert bundle.load(text / "m").config["max_position_embeddings"] == 512
 
 
+@pytest.mark.sampled(law="a stopped run goes on")
 def test_a_stopped_run_ends_as_if_it_had_never_stopped(call: Run, text: Path) -> None:
     args = ("--objective", "electra", "--embedding", 16, "--valid", "valid.txt", "--valid-every", 2, "--save-every", 2)
     assert train(call, *args, "--steps", 6, "--schedule", "constant", "-o", "whole", "train.txt").code == 0

@@ -43,6 +43,7 @@ def same(place: Path, fork_server: list[str], *command: object) -> None:
         assert float((two[name].double() - tensor).abs().mean()) < 1e-5, (command, name)
 
 
+@pytest.mark.sampled(law="several processes train")
 def test_finetune_without_pretraining(tmp_path: Path, fork_server: list[str]) -> None:
     """Of networks that draw no random unknown words in training."""
     write_data(tmp_path)
@@ -55,6 +56,7 @@ def test_finetune_without_pretraining(tmp_path: Path, fork_server: list[str]) ->
     same(tmp_path, fork_server, *tag, "--hidden-size", 8, "--dim", 8, "--char-dim", 4, "--dropout", 0, *sgd)
 
 
+@pytest.mark.sampled(law="several processes train")
 @pytest.mark.parametrize("algorithm", this_month(["ppo", "grpo"], 1))
 def test_train_ppo(tmp_path: Path, fork_server: list[str], algorithm: str) -> None:
     """Each process draws samples for its part of the prompts; the reward command runs in the main process alone."""

@@ -88,6 +88,7 @@ def test_two_texts_of_objects_are_found_in_a_table(call: Run, tmp_path: Path) ->
 # -- the types of labels ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("truth", [(True, False), (1.0, 0.0), (1, 0), ("1.0", "0.0"), ("True", "False")])
 def test_labels_of_any_type_are_right_when_they_are_right(call: Run, tmp_path: Path, truth: tuple[Any, Any]) -> None:
     texts, labels = [GOOD, BAD] * 6, [*truth] * 6

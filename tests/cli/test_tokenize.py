@@ -163,6 +163,7 @@ def test_locale_does_not_matter(run):
         assert done.text == "ünï i\n"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["words", "char", "bytes", "13a", "model"])
 def test_a_long_line(call, model, name):
     line = b"a word " * 1_000_000

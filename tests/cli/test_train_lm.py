@@ -41,6 +41,7 @@ def weights(directory: Path) -> str:
     return hashlib.sha256((directory / "model.safetensors").read_bytes()).hexdigest()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("arch", ["transformer", "lstm", "transformer-xl"])
 def test_text_to_bundle_to_scores_to_text(call: Run, text: Path, arch: str) -> None:
     done = train(call, "--arch", arch, "--steps", 60, "--lr", "1e-2", "--valid", "valid.txt", "-o", "lm", "train.txt")
@@ -115,6 +116,7 @@ LONG = ("--dropout", 0.1, "--valid", "valid.txt", "--valid-every", 20, "--save-e
 EVERY_WAY = ((signal.SIGTERM, 5), (signal.SIGKILL, 18), (signal.SIGINT, 25), (signal.SIGUSR1, 32), (signal.SIGKILL, 40))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("arch", "signals"), [
     ("transformer", EVERY_WAY),
     pytest.param("lstm", EVERY_WAY[:2], marks=pytest.mark.slow),
@@ -141,6 +143,7 @@ def test_interrupted_in_every_way_and_continued_the_weights_are_the_same(
     assert again.code == 0 and weights(text / "parts") == weights(text / "whole")
 
 
+@pytest.mark.sampled(law="signals and failures")
 def test_the_mean_of_checkpoints_survives_interruptions(call: Run, text: Path, fork_server: list[str]) -> None:
     args = ("--steps", 100, "--average", 3, "--lr", "1e-2", *LONG, "train.txt")
     assert train(call, *args, "-o", "whole").code == 0
@@ -172,6 +175,7 @@ def test_without_held_out_text_the_mean_is_that_of_what_was_saved(call: Run, tex
     assert not bool((last[0]["norm.weight"] == last[1]["norm.weight"]).all())
 
 
+@pytest.mark.sampled(law="signals and failures")
 def test_killed_while_saving_there_is_always_a_whole_checkpoint(call: Run, text: Path, fork_server: list[str]) -> None:
     """Kills at random moments of a run that saves after every step."""
     args = ("--steps", 40, "--save-every", 1, "--log-every", 1, "train.txt")
@@ -187,6 +191,7 @@ def test_killed_while_saving_there_is_always_a_whole_checkpoint(call: Run, text:
     assert not list((text / "parts/checkpoints").glob(".tmp*"))
 
 
+@pytest.mark.sampled(law="signals and failures")
 def test_a_second_signal_ends_at_once(text: Path) -> None:
     """Of a new interpreter, with its own handlers of signals."""
     running = start(text / "lm", "--steps", 100000, "--log-every", 1, "train.txt")
@@ -204,6 +209,7 @@ def test_a_time_limit_stops_with_everything_saved(call: Run, text: Path) -> None
 MEASURED = ("--steps", 6, "--valid", "valid.txt", "--valid-every", 2, "--average", 2)
 
 
+@pytest.mark.sampled(law="several processes train")
 def test_two_processes_train_what_one_does(text: Path, call: Run, fork_server: list[str]) -> None:
     one = train(call, *MEASURED, "--batch-size", 8, "-o", "one", "train.txt")
     assert one.code == 0
@@ -288,6 +294,7 @@ def test_a_tokenizer_without_ids_or_end_is_refused(call: Run, text: Path) -> Non
     assert call("train-lm", "-t", "nowhere.model", "-o", "lm", "train.txt").code in (66, 78)
 
 
+@pytest.mark.sampled(law="examples run")
 @pytest.mark.parametrize("unit", ["characters", "bytes"])
 def test_the_examples_of_models_of_characters_and_bytes(
     fork_shell: Run, english: list[str], tmp_path: Path, unit: str

@@ -38,6 +38,7 @@ def train(call: Run, *more: Any) -> Any:
     return call("train-lm", *SMALL, *more, "train.txt")
 
 
+@pytest.mark.sampled(law="a stopped run goes on")
 @pytest.mark.parametrize("options", [TIED, ADAPTIVE], ids=["tied", "adaptive"])
 def test_a_run_that_is_stopped_ends_as_one_that_is_not(call: Run, text: Path, options: tuple[Any, ...]) -> None:
     args = (*options, "--valid", "valid.txt", "--carry", "--epochs", 1, "-o")

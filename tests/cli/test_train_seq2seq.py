@@ -69,6 +69,7 @@ def record(directory: Path) -> dict[str, Any]:
 # -- learning ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("arch", list(ARCHITECTURES))
 def test_pairs_to_bundle_to_outputs(call: Run, text: Path, arch: str) -> None:
     if arch == "transformer":
@@ -96,6 +97,7 @@ def test_pairs_to_bundle_to_outputs(call: Run, text: Path, arch: str) -> None:
     assert best["perplexity"] == pytest.approx(2.718281828**loss, rel=1e-3)
 
 
+@pytest.mark.sampled(law="pairs are learned")
 def test_one_vector_of_the_source_is_enough_for_short_sequences(call: Run, text: Path) -> None:
     how = ("--arch", "rnn", "--attention", "none", *ARCHITECTURES["rnn"], *LEARN, "--steps", 240)
     done = train(call, *how, "-o", "m", "train.tsv")
@@ -217,11 +219,13 @@ def interrupt(
     assert len(record(text / "parts")["parts"]) == len(signals) + 1
 
 
+@pytest.mark.sampled(law="a stopped run goes on")
 def test_interrupted_and_continued_the_weights_are_the_same(call: Run, text: Path, fork_server: list[str]) -> None:
     args = ("-t", "words", "--vocab", "vocab.tsv", *INTERRUPTED)
     interrupt(call, text, fork_server, args, ((signal.SIGTERM, 5), (signal.SIGKILL, 20)))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_pairs_that_are_read_twice(call: Run, text: Path, arch: str) -> None:
     """The distance of the two passes is part of the loss in training, not of the held-out one."""
@@ -252,6 +256,7 @@ def pieces(text: Path, english: list[str]) -> Path:
     return text
 
 
+@pytest.mark.sampled(law="a stopped run goes on")
 def test_segmentations_drawn_anew_are_drawn_again_when_continued(
     call: Run, pieces: Path, fork_server: list[str]
 ) -> None:

@@ -45,6 +45,7 @@ def precision(path: Path) -> float:
     return right / (5 * len(words))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "options",
     [
@@ -79,6 +80,7 @@ def test_vectors_go_to_standard_output(call: Run) -> None:
     assert all(len(row.split()) == 4 for row in rows)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("name", "format"),
     [("v.txt", None), ("v.bin", None), ("v.vec", None), ("v.npy", None), ("dir", None), ("v.out", "fasttext"),
@@ -150,6 +152,7 @@ def test_a_directory_tells_how_it_was_made(call: Run, tmp_path: Path) -> None:
     assert call("neighbors", "made", "-k", "1", stdin="cat1\n").lines[0].startswith("cat1\tcat")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("options", [[], ["--loss", "softmax"], ["--subwords", "2-3", "--buckets", "100"]], ids=str)
 def test_deterministic_runs_give_the_same_bytes_with_any_number_of_workers(call: Run, options: list[str]) -> None:
     common = ("train-w2v", "-q", "--deterministic", "--dim", "7", "--epochs", "2", *options)
@@ -213,6 +216,7 @@ def test_force_replaces_the_output_or_the_state_beside_it(call: Run, tmp_path: P
     assert {path.name for path in tmp_path.iterdir()} == {"v.txt", "w.txt", "x.txt"}
 
 
+@pytest.mark.sampled(law="signals and failures")
 @pytest.mark.parametrize("kill", [True, False], ids=["killed", "EIO"])
 def test_a_run_that_fails_at_any_moment_goes_on_by_the_same_command(
     call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kill: bool
@@ -253,6 +257,7 @@ def test_a_signal_while_it_reads_lets_the_same_command_begin_again(
     assert done.code == 0 and (tmp_path / "v.txt").is_file(), done.err
 
 
+@pytest.mark.sampled(law="signals and failures")
 def test_a_signal_stops_several_processes(tmp_path: Path, fork_server: list[str]) -> None:
     (tmp_path / "text").write_text(sentences(count=30_000))
     args = ["train-w2v", "text", "--workers", "2", "--epochs", "500", "-o", "made"]
@@ -416,6 +421,7 @@ def test_factions_of_the_karate_club_are_neighbors(call: Run, tmp_path: Path) ->
     assert len(same) == 5 * 34 and sum(same) > 0.8 * len(same)
 
 
+@pytest.mark.sampled(law="signals and failures")
 def test_a_signal_stops_a_run_to_standard_output_and_leaves_nothing(tmp_path: Path, fork_server: list[str]) -> None:
     (tmp_path / "text").write_text(sentences(count=30_000))
     (tmp_path / "scratch").mkdir()

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 from pathlib import Path
 
+import pytest
 from conftest import environment
 
 from nlptools.cli.manual.command_pages import command_page
@@ -14,6 +15,7 @@ from tests.tasks import tiny_trees
 from tests.tasks.tiny_tasks import encoder
 
 
+@pytest.mark.sampled(law="examples run")
 def test_examples_of_the_manual_run(tmp_path: Path, fork_server: list[str]) -> None:
     encoder(tmp_path / "bert-base")
     for seed, name in enumerate(("train", "dev")):

@@ -49,6 +49,7 @@ def test_the_rank_that_ended_is_named(tmp_path: Path, fork_server: list[str], ki
             assert f"rank {rank}: the connection to rank {killed} (host {socket.gethostname()}) is lost" in err
 
 
+@pytest.mark.sampled(law="signals and failures")
 def test_a_run_of_two_processes_of_which_one_is_killed_goes_on(tmp_path: Path, fork_server: list[str]) -> None:
     (tmp_path / "train.txt").write_text("a b c d e f\n" * 50)
     (tmp_path / "vocab.tsv").write_text("<unk>\t0\n</s>\t0\n" + "".join(f"{letter}\t1\n" for letter in "abcdef"))

@@ -45,6 +45,7 @@ def vectors(path: Path, **settings: Any) -> np.ndarray:
     return loading.load(path, settings=Embed(**settings), device="cpu", precision="fp32").embed(TEXTS)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("family", gguf_models.FAMILIES)
 def test_scores_are_those_of_the_directory(tmp_path: Path, family: str) -> None:
     directory, file = gguf_models.language_model(tmp_path / "lm", family), tmp_path / "lm.gguf"
@@ -122,6 +123,7 @@ def test_scaled_rotary_positions(tmp_path: Path) -> None:
         convert(str(other), str(tmp_path / "other.gguf"))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", gguf_models.KINDS)
 def test_tokenizers_give_the_same_ids(tmp_path: Path, kind: str) -> None:
     made = gguf_models.encoder if kind.startswith("wordpiece") else gguf_models.language_model

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import this_month
 from tiny_bundles import words_bundle
 from tiny_encoders import WORDS, encoder_bundle
 
@@ -81,6 +80,7 @@ def exported(path: Path, **settings: Any) -> onnx_export.Exported:
     return onnx_export.export(path, Export(output=f"{path}.onnx", **settings))
 
 
+@pytest.mark.sampled(law="a graph computes what the model computes")
 def test_logits_of_a_text_and_a_graph_that_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = fine_tuned(tmp_path / "m", "pooler", "sequence")
     pytest.importorskip("onnxruntime")
@@ -152,7 +152,8 @@ OTHERS: dict[str, Callable[[Path], None]] = {
 }
 
 
-@pytest.mark.parametrize("result", this_month(OTHERS, 1))
+@pytest.mark.sampled(law="a graph computes what the model computes")
+@pytest.mark.parametrize("result", OTHERS)
 def test_other_results(tmp_path: Path, result: str) -> None:
     OTHERS[result](tmp_path)
 
@@ -181,6 +182,7 @@ def test_what_cannot_be_exported(tmp_path: Path) -> None:
     assert (tmp_path / "plain.onnx").read_text() == "mine"
 
 
+@pytest.mark.sampled(law="a graph computes what the model computes")
 def test_the_command_and_hidden_states(tmp_path: Path, call: Any) -> None:
     pytest.importorskip("onnxruntime")
     path = fine_tuned(tmp_path / "m", "tokens", "crf")

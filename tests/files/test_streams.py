@@ -200,6 +200,7 @@ def test_damaged_compressed_files(tmp_path, packed):
         read(put(tmp_path / f"g.{suffix}", b"not compressed at all\n"))
 
 
+@pytest.mark.sampled(2)
 def test_compressed_content_without_a_suffix(tmp_path, packed, run):
     """A file, a named pipe and standard input, known by their first bytes; what only looks alike is text."""
     suffix, compress = packed

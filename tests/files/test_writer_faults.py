@@ -142,6 +142,7 @@ def points(place: Path, kind: Kind, how: dict[str, Any], first: int = 1, step: i
         assert lasting or removes(fault.where) or not hidden(place), fault.where
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", KINDS)
 def test_what_was_there_or_the_new_one_is_whole(tmp_path: Path, name: str, record_property: Record) -> None:
     first, place, counts = int(time.strftime("%m")) % STEP + 1, tmp_path, {}

@@ -90,6 +90,7 @@ def slow_dynamic(model: Any, ids: np.ndarray, rate: float, decay: float, segment
     return out
 
 
+@pytest.mark.sampled(2)
 @architectures
 @pytest.mark.parametrize(("rate", "decay", "segment"), [(0.1, 0.0, 7), (0.2, 0.1, 20), (0.1, 0.0, 1), (0.0, 0.3, 5)])
 def test_dynamic_evaluation(arch: str, rate: float, decay: float, segment: int) -> None:

@@ -45,6 +45,7 @@ def carried(model: Any, texts: list[np.ndarray], at_once: int, **how: Any) -> np
     return np.concatenate(parts)
 
 
+@pytest.mark.sampled(9)
 @architectures
 @pytest.mark.parametrize("stride", [0, 5, 24, 99])
 @torch.inference_mode()
@@ -58,6 +59,7 @@ def test_the_cuts_of_a_stream_change_nothing(arch: str, stride: int) -> None:
             assert np.allclose(parts, whole, atol=1e-4), (at_once, batch_tokens)
 
 
+@pytest.mark.sampled(4)
 @architectures
 @torch.inference_mode()
 def test_each_token_is_given_all_that_comes_before(arch: str) -> None:

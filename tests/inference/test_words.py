@@ -155,6 +155,7 @@ def scorer_of(model: Any, arch: str, tokenizer: Tokenizer, eos: int) -> TextLang
     return TextLanguageModel(loaded, Backend(torch.device("cpu")))
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("kind", ["char", "unigram", "byte-bpe"])
 @pytest.mark.parametrize("arch", LANGUAGE_MODELS)
 def test_scores_of_words_depend_on_their_line_alone_and_sum_to_it(

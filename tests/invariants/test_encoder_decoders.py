@@ -60,6 +60,7 @@ def test_padding_of_the_source_changes_nothing_and_a_batch_is_its_rows(form: str
     assert torch.allclose(logits(model, read[:1], whole), together[:1], atol=1e-5), "a mask of nothing is none"
 
 
+@pytest.mark.sampled(4)
 @forms
 @pytest.mark.parametrize("capacity", [1, 4, 100])
 @torch.inference_mode()
@@ -213,6 +214,7 @@ def choices(draw: Callable[[Any], Any]) -> list[tuple[list[int], int]]:
 MODELS = {form: tiny(form) for form in FORMS}
 
 
+@pytest.mark.sampled(2)
 @forms
 @given(chosen=choices())
 @settings(max_examples=examples(25), deadline=None)
@@ -286,6 +288,7 @@ def test_scores_of_pairs_depend_on_no_batch_mates(form: str) -> None:
     assert pair_scores(model, pairs, BACKEND, marks=marks_of(model), stop=lambda: True) is None
 
 
+@pytest.mark.sampled(law="pairs are learned")
 @forms
 def test_ten_pairs_learned_by_heart_are_said(form: str) -> None:
     model = tiny(form, factor=1.0).train()

@@ -52,6 +52,7 @@ def model_of(name: str, backend: Backend) -> Any:
     return backend.for_inference(tiny(arch, **changes))
 
 
+@pytest.mark.sampled(4)
 @models
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @torch.inference_mode()
@@ -99,6 +100,7 @@ SAMPLED: list[dict[str, Any]] = [{"num_samples": 2}, {"top_k": 9, "top_p": 0.8}]
 DRAWN = each_value(this_month(MODELS, 2), SAMPLED)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "settings"), [*((name, GREEDY) for name in MODELS), *DRAWN], ids=str)
 def test_continuations_and_their_log_probabilities(name: str, settings: dict[str, Any]) -> None:
     """Also where windows move on, and where prompts take the places of those that have ended."""

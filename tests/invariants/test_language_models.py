@@ -18,6 +18,8 @@ from nlptools.inference.generation import decoding
 from nlptools.inference.generation.continuation import Continuation
 from nlptools.models import registry
 
+pytestmark = pytest.mark.sampled(4)
+
 EOS = 1
 BACKEND = Backend(torch.device("cpu"))
 registered = pytest.mark.parametrize("arch", LANGUAGE_MODELS)

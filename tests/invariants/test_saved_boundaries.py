@@ -97,6 +97,7 @@ def theirs(path: Path) -> Any:
     return transformers.AutoTokenizer.from_pretrained(path)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("arch", "kind"),
     [

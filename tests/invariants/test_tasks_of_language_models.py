@@ -24,6 +24,7 @@ from tests.training.preferences.toys import align, lines
 WITHOUT_LINEAR_MAPS = ("rnn", "lstm", "gru")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("arch", LANGUAGE_MODELS)
 def test_every_task_trains(arch: str, tmp_path: Path) -> None:
     base = words_bundle(tmp_path / "base", arch)

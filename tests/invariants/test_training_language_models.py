@@ -57,6 +57,7 @@ def trained(arch: str, data: Corpus, run: Training, checkpoints: Checkpoints | N
     return dict(model.state_dict())
 
 
+@pytest.mark.sampled(3)
 @architectures
 def test_accumulated_batches_equal_one_large_batch(arch: str, data: Corpus) -> None:
     """Also with batches that hold different numbers of targets, where a mean of means goes wrong."""
@@ -82,6 +83,7 @@ def test_accumulated_batches_equal_one_large_batch(arch: str, data: Corpus) -> N
     assert a["targets"] == b["targets"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("arch", "stop_at"), each_value(LANGUAGE_MODELS, [1, 4, 7, 11]))
 def test_stopped_and_continued_is_never_stopped(arch: str, data: Corpus, tmp_path: Path, stop_at: int) -> None:
     """Bit for bit: weights, with dropout and any state that is carried from batch to batch."""
@@ -92,6 +94,7 @@ def test_stopped_and_continued_is_never_stopped(arch: str, data: Corpus, tmp_pat
         assert torch.equal(tensor, parts[name]), name
 
 
+@pytest.mark.sampled(3)
 @architectures
 def test_the_same_seed_gives_the_same_weights(arch: str, data: Corpus) -> None:
     first, second = trained(arch, data, RUN), trained(arch, data, RUN)
@@ -100,6 +103,7 @@ def test_the_same_seed_gives_the_same_weights(arch: str, data: Corpus) -> None:
     assert not any(torch.equal(tensor, before[name]) for name, tensor in first.items()), "every weight learns"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("arch", this_month(LANGUAGE_MODELS, 4))
 def test_a_tiny_model_learns_ten_lines_by_heart(arch: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(1)

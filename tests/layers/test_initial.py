@@ -40,6 +40,7 @@ def test_empty_weights_have_shapes_and_nothing_else(name: str) -> None:
     assert not torch.equal(torch.get_rng_state(), state) or name == "norm", "outside, weights are drawn as ever"
 
 
+@pytest.mark.sampled(law="a command imports what it needs")
 def test_commands_that_read_a_model_do_not_load_pytorchs_compiler(tmp_path: Path) -> None:
     """Its import takes over a second."""
     (tmp_path / "text").write_text("w1 w2 w3\nw4\n")

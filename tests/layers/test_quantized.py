@@ -45,6 +45,7 @@ def test_log_probabilities_are_close(arch: str) -> None:
     assert 0 < np.abs(difference).mean() < 32 / codes.largest  # the weights of these models are wide
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_greedy_search_does_not_depend_on_the_batch(arch: str) -> None:
     model = BACKEND.for_inference(tiny(arch))

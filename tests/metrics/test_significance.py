@@ -115,6 +115,7 @@ def test_a_system_against_itself(metric):
         assert holm([baseline, same])[1].p_value == 1.0
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("chunk", [1, 32 * COUNT, 70 * COUNT, 1 << 30])
 def test_the_size_of_the_pieces_does_not_matter(metric, chunk, monkeypatch):
     systems = [scored(metric, table) for table in tables(metric, 0.3, 0.33)]

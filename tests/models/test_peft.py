@@ -219,6 +219,7 @@ def head_adapters(tmp_path: Path, arch: str, targets: list[str], untied: bool = 
 EMBEDDINGS = {"modern": "embed_tokens", "transformer": "wte"}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("arch", EMBEDDINGS)
 @pytest.mark.parametrize("untied", [False, True])
 @pytest.mark.parametrize("targets", ["output", "embedding", "both"])

@@ -55,6 +55,7 @@ def given(features: Any, row: int) -> dict[str, torch.Tensor]:
     return {name: torch.from_numpy(array.astype(np.int64))[None] for name, array in arrays.items()}
 
 
+@pytest.mark.sampled(2)
 @families
 @pytest.mark.parametrize("yes_no", [False, True])
 def test_answers_open_there(tmp_path: Path, family: str, yes_no: bool) -> None:

@@ -94,6 +94,7 @@ def theirs_of(row: torch.Tensor, eos: int) -> list[int]:
     return ids[: ids.index(eos)] if eos in ids else ids
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "changes",
     [
@@ -161,6 +162,7 @@ def test_greedy_search(both: tuple[Any, Any]) -> None:
         assert output.ids == theirs_of(out[0], model.config.eos)[:LONGEST]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("penalty", [0.0, 1.0, 1.7])
 def test_a_beam_of_a_language_model(tmp_path: Path, penalty: float) -> None:
     words = ["<unk>", "</s>", *(f"w{i}" for i in range(8))]

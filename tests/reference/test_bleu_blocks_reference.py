@@ -53,6 +53,7 @@ def disputed() -> frozenset[str]:
     return frozenset(found)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=examples(600), deadline=None)
 @given(st.lists(st.text(st.sampled_from(QUIRKS), max_size=16), min_size=1, max_size=5))
@@ -60,6 +61,7 @@ def test_quirks(name, lines):
     check(name, lines)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=examples(600), deadline=None)
 @given(st.lists(st.text(st.sampled_from("a5.,-€“ "), max_size=12), min_size=1, max_size=5))
@@ -67,6 +69,7 @@ def test_runs_of_points_and_digits(name, lines):
     check(name, lines)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.text(st.sampled_from("7.٣“𝟏€日x"), max_size=9), min_size=1, max_size=3))
@@ -74,6 +77,7 @@ def test_points_numbers_and_symbols_of_every_width(name, lines):
     check(name, lines)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_character(name):
     assert len(disputed()) < 10_000
@@ -83,6 +87,7 @@ def test_every_character(name):
     check(name, this_month(lines, 800))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=4))

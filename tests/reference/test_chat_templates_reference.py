@@ -109,6 +109,7 @@ def folder(path: Path, source: str) -> str:
     return str(path)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("source", SHAPES.values(), ids=SHAPES)
 def test_a_template_writes_what_it_writes_in_transformers(tmp_path: Path, theirs: Any, source: str) -> None:
     ours = chat_template(folder(tmp_path, source))

@@ -39,6 +39,7 @@ def ids(size: int, length: int = 32) -> torch.Tensor:
     return torch.randint(3, size, (2, length), generator=torch.Generator().manual_seed(1))
 
 
+@pytest.mark.sampled(3)
 @families
 @torch.inference_mode()
 def test_hidden_states_and_logits_are_theirs_and_ours_open_there(name: str, tmp_path: Path) -> None:
@@ -86,6 +87,7 @@ def check_ways_to_read(model: Any, x: torch.Tensor, expected: torch.Tensor) -> N
     torch.testing.assert_close(found, expected.flatten(0, 1), **CLOSE)
 
 
+@pytest.mark.sampled(3)
 @families
 @torch.inference_mode()
 def test_heads_of_tasks_are_theirs_and_open_there_again(name: str, tmp_path: Path) -> None:
@@ -110,6 +112,7 @@ def test_heads_of_tasks_are_theirs_and_open_there_again(name: str, tmp_path: Pat
             torch.testing.assert_close(found, logits, **CLOSE)
 
 
+@pytest.mark.sampled(3)
 @families
 @torch.inference_mode()
 def test_texts_are_continued_scored_and_embedded_as_there(name: str, tmp_path: Path) -> None:
@@ -137,6 +140,7 @@ def test_texts_are_continued_scored_and_embedded_as_there(name: str, tmp_path: P
             np.testing.assert_allclose(row, hidden[0, -1].numpy(), atol=1e-5)
 
 
+@pytest.mark.sampled(3)
 @families
 @torch.no_grad()
 def test_adapters_belong_to_their_modules(name: str, tmp_path: Path) -> None:
@@ -166,6 +170,7 @@ def test_adapters_belong_to_their_modules(name: str, tmp_path: Path) -> None:
     torch.testing.assert_close(loaded.output.logits(loaded(x)[0]), expected, **CLOSE)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["phi3", "gpt_neox", "gemma2"])
 def test_commands_take_such_folders(name: str, fork, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     FAMILIES[name].folder(tmp_path / "base", **FAMILIES[name].variants[-1])

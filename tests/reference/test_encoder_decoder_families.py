@@ -152,6 +152,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     yield Folder(path, case, theirs, tokenizer, bundle.load(path))
 
 
+@pytest.mark.sampled(3)
 def test_states_and_logits(folder: Folder, tmp_path: Path) -> None:
     """Of rows of unequal length, at once and token by token; and the weights survive the way out."""
     model, theirs = folder.ours.model, folder.theirs
@@ -186,6 +187,7 @@ def test_states_and_logits(folder: Folder, tmp_path: Path) -> None:
     assert before.keys() <= written.keys() and written.keys() <= {*before, "lm_head.weight"}
 
 
+@pytest.mark.sampled(3)
 def test_ids_of_the_tokenizer(folder: Folder, tmp_path: Path) -> None:
     """From classic files, and from the files that transformers writes."""
     folder.tokenizer.save_pretrained(tmp_path)
@@ -223,6 +225,7 @@ SEARCHES = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("folder", "how"), each_value(CASES, SEARCHES), indirect=["folder"], ids=str)
 def test_texts(folder: Folder, how: dict[str, Any]) -> None:
     translator = Translator([folder.ours], BACKEND)
@@ -255,6 +258,7 @@ def test_texts(folder: Folder, how: dict[str, Any]) -> None:
     assert equal >= 4
 
 
+@pytest.mark.sampled(3)
 def test_training_goes_on_and_is_written_as_it_was(folder: Folder, tmp_path: Path) -> None:
     """The loss of pairs is that of transformers, and a directory that is trained here opens there, with the languages."""
     pairs = list(zip(LINES[:6], LINES[6:12], strict=True))
@@ -286,6 +290,7 @@ def test_training_goes_on_and_is_written_as_it_was(folder: Folder, tmp_path: Pat
         assert torch.allclose(torch.tensor(score.logprobs), wanted, atol=1e-3)
 
 
+@pytest.mark.sampled(3)
 def test_vectors_are_means_of_the_encoder(folder: Folder) -> None:
     reader = loading.load(folder.path, settings=Embed(), precision="fp32")
     lines = [*LINES[:3], LINES[6] + " " + LINES[7]]
@@ -334,6 +339,7 @@ def test_what_is_refused_is_named(config: dict[str, Any], said: str) -> None:
     assert said in str(raised.value) and "\n" not in str(raised.value)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.skipif(not int8.available(), reason="no products in 8 bits for this processor")
 @torch.inference_mode()
 def test_eight_bits_change_logits_little(folder: Folder) -> None:

@@ -70,6 +70,7 @@ def rows_of(given: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor,
     return given["input_ids"], given["attention_mask"].bool(), given.get("token_type_ids")
 
 
+@pytest.mark.sampled(4)
 @families
 @torch.inference_mode()
 def test_hidden_states_and_logits_are_theirs(name: str, tmp_path: Path) -> None:
@@ -112,6 +113,7 @@ def check_ways_to_read(encoder: Any, ids: torch.Tensor, mask: torch.Tensor, type
     )
 
 
+@pytest.mark.sampled(3)
 @families
 @torch.inference_mode()
 def test_heads_of_tasks_are_theirs_and_open_there_again(name: str, tmp_path: Path) -> None:
@@ -165,6 +167,7 @@ def check_task(head: str, made: Any, model: Any) -> None:
         torch.testing.assert_close(found[mask], answer[mask], **CLOSE)
 
 
+@pytest.mark.sampled(3)
 @families
 @torch.inference_mode()
 def test_texts_become_their_rows_and_vectors_and_labels(name: str, tmp_path: Path) -> None:
@@ -205,6 +208,7 @@ def test_texts_become_their_rows_and_vectors_and_labels(name: str, tmp_path: Pat
     np.testing.assert_allclose(found, p, atol=2e-4)
 
 
+@pytest.mark.sampled(3)
 @families
 @torch.inference_mode()
 def test_masked_tokens_are_scored_and_filled_as_there(name: str, tmp_path: Path) -> None:

@@ -59,6 +59,7 @@ def test_what_finetune_writes_opens_there(tmp_path: Path, family: str) -> None:
     assert np.allclose(np.stack(found), log_probabilities(model.eval(), ids), atol=1e-4)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("family", ["Bert", "Electra"])
 @pytest.mark.parametrize("pair", [False, True])
 def test_their_directories_answer_here(tmp_path: Path, family: str, pair: bool) -> None:
@@ -90,6 +91,7 @@ def test_their_directories_answer_here(tmp_path: Path, family: str, pair: bool) 
     assert np.allclose([float(line.split("\t")[1]) for line in lines], np.exp(expected.max(1)), atol=1e-4)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("family", ["Bert", "Electra", "GPT2"])
 @pytest.mark.parametrize("problem", [None, "regression"])
 def test_their_regressors_answer_here(tmp_path: Path, family: str, problem: str | None) -> None:
@@ -139,6 +141,7 @@ def test_their_regressors_answer_here(tmp_path: Path, family: str, problem: str 
         )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("family", ["bert", "electra"])
 @pytest.mark.parametrize("task", ["tag", "roles"])
 @pytest.mark.parametrize("crf", [False, True])

@@ -31,6 +31,7 @@ def vectors(path: Path) -> np.ndarray:
     return loading.load(path, settings=Embed(), device="cpu", precision="fp32").embed(TEXTS)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", gguf_folders.FOLDERS)
 def test_what_is_read_is_what_was_written(tmp_path: Path, name: str) -> None:
     arch, write = gguf_folders.FOLDERS[name]

@@ -24,6 +24,7 @@ def ids(size: int, rows: int = 2, length: int = 32) -> torch.Tensor:
     return torch.randint(3, size, (rows, length), generator=torch.Generator().manual_seed(1))
 
 
+@pytest.mark.sampled(4)
 @forms
 @torch.inference_mode()
 def test_their_directory_opens_here_and_ours_there(form: str, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ def rewrite(path: Path, **changes: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
+@pytest.mark.sampled(3)
 @policies
 @pytest.mark.parametrize("form", ["llama", "mistral", "qwen2 with windows", "qwen3"])
 def test_greedy_generation_equals_theirs(form: str, bos: bool, tmp_path: Path) -> None:

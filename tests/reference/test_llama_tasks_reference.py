@@ -61,6 +61,7 @@ def their_logits(model: Any, ids: torch.Tensor, mask: torch.Tensor) -> torch.Ten
     return out.logits if hasattr(out, "logits") else torch.stack([out.start_logits, out.end_logits], -1)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("task", HEADS)
 @pytest.mark.parametrize("form", ["llama", "tied", "mistral", "qwen2", "qwen3"])
 @torch.inference_mode()
@@ -88,6 +89,7 @@ def opened_there(directory: Path, task: str, family: str) -> Any:
     return model.eval()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", ["llama", "tied", "mistral", "qwen2", "qwen3"])
 def test_reward_models_open_there_and_in_train_ppo(tmp_path: Path, form: str) -> None:
     written(tmp_path / "encoder", form, bos=True)

@@ -98,6 +98,7 @@ def differ(model: Any, theirs: Any) -> float:
     return float((ours - out[..., : ours.shape[-1]]).abs().max())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("norm", "joint"), [("post", True), ("post", False), ("pre", True)])
 @pytest.mark.parametrize("changes", [{}, {"activation": "swish", "scale_embedding": False}], ids=["relu", "swish"])
 def test_our_directory_opens_there(tmp_path: Path, tokenizers: Any, norm: str, joint: bool, changes: Any) -> None:

@@ -90,6 +90,7 @@ def one_by_one(directory: Path, line: str, how: str) -> list[float]:
     return scores
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("how", ["pll", "within-word"])
 def test_masked_scores(directory: Path, how: str) -> None:
     model: Any = nlptools.load(directory, precision="fp32", threads=1, settings=Score(masked=how))

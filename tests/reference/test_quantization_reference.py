@@ -40,6 +40,7 @@ def lowest_cosine(before: np.ndarray, after: np.ndarray) -> float:
     return float((scaled(before) * scaled(after)).sum(1).min())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_vectors_of_encoders_are_close(name: str, tmp_path: Path) -> None:
     FAMILIES[name].folder(tmp_path / "model", "Model", **FAMILIES[name].variants[-1])

@@ -82,6 +82,7 @@ def check(hypotheses, references, tokenize="13a", order=4, **options):
         assert ours.line(width) == theirs.format(width=width, signature=signature)
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("tokenize", TOKENIZERS)
 @pytest.mark.parametrize("num_references", [1, 2, 3, 4])
 @pytest.mark.parametrize("seed", range(3))
@@ -92,6 +93,7 @@ def test_random_segments(seed, num_references, tokenize):
     check(segments(rng), ragged(rng, references), tokenize)
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("order", range(1, 7))
 @pytest.mark.parametrize(("smooth", "value"), SMOOTHINGS)
 def test_options(smooth, value, order):
@@ -133,6 +135,7 @@ def test_pieces_of_a_model(english, tmp_path):
     assert f"|tok:spm-{hashlib.sha256(writer.getvalue()).hexdigest()}|" in ours.signature
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("tokenize", TOKENIZERS)
 def test_english(english, tokenize):
     rng = random.Random(7)
@@ -160,6 +163,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("resamples", [2, 39, 120])
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: str(pair[0]))
 def test_intervals_and_paired_tests(pair, resamples):

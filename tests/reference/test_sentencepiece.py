@@ -46,6 +46,7 @@ def models(english):
     return found
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("many", [0, 10**9])  # with numpy and without
 def test_ids_and_pieces_on_every_line(models, kind, many, english, monkeypatch):

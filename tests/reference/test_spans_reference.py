@@ -74,6 +74,7 @@ def tags_of(scheme, types=("A", "B-C")):
     return ["O", *prefixes, *(f"{prefix}-{kind}" for prefix in prefixes for kind in types)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("scheme", [*STRICT, "lenient"])
 @settings(max_examples=examples(150), deadline=None)
 @given(st.data())
@@ -91,6 +92,7 @@ def test_every_neighbourhood_of_three_tags(scheme):
     check(sentences, sentences, scheme)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("scheme", [*STRICT, "lenient"])
 @pytest.mark.parametrize("seed", range(3))
 def test_noisy_predictions(scheme, seed):

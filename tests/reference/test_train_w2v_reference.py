@@ -72,6 +72,7 @@ def test_keyed_vectors(gensim, tmp_path, format, options):
         assert theirs.vectors.tobytes() == made.matrix.tobytes()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "settings",
     [{}, {"model": "cbow"}, {"loss": "hs"}, {"loss": "softmax"}, {"model": "cbow", "position_weights": True}],
@@ -100,6 +101,7 @@ def test_subwords(gensim, fasttext, tmp_path, settings):
     assert (args.minn, args.maxn, args.bucket, args.dim, args.ws, args.minCount) == (3, 6, 5000, 12, 5, 5)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("subwords", [None, "3-6"])
 @pytest.mark.parametrize("model", ["skipgram", "cbow"])
 def test_gensim_goes_on_from_it(gensim, tmp_path, model, subwords):
@@ -179,6 +181,7 @@ def precision(words, matrix, groups):
     return float(np.mean([group.get(other) == group[word] for other, word in pairs]))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("model", ["skipgram", "cbow"])
 def test_neighbours_are_as_good(gensim, tmp_path, model, seed):

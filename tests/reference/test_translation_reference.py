@@ -77,6 +77,7 @@ def ids(pair):
     return f"{pair[0]}"
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("num_references", [1, 2, 3])
 @pytest.mark.parametrize("pair", BOTH, ids=ids)
 def test_random_segments(pair, num_references):
@@ -98,6 +99,7 @@ def test_random_segments(pair, num_references):
     check(*pair, hypotheses, list(zip(*rows)))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("pair", BOTH, ids=ids)
 def test_english(english, pair):
     rng = random.Random(7)

@@ -88,6 +88,7 @@ def test_a_block_is_its_lines(name, lines):
     assert tokens(name, lines) == [tokens(name, [line])[0] for line in lines]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["intl", "zh", "char", "none"])
 @settings(max_examples=examples(100), deadline=None)
 @given(st.text(max_size=20))

@@ -59,6 +59,7 @@ def made(tmp_path_factory, english):
     return found
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kind", KINDS)
 def test_batches_equal_lines_and_threads_do_not_matter(made, kind, english):
     tokenizer = made[kind]

@@ -56,6 +56,7 @@ def trained(steps: int, checkpoints: Checkpoints | None = None, sampled: int = 0
     return dict(model.state_dict())
 
 
+@pytest.mark.sampled(law="a stopped run goes on")
 @pytest.mark.parametrize("sampled", [0, 10])
 def test_stopped_and_continued_is_never_stopped(tmp_path: Path, sampled: int) -> None:
     whole = trained(8, Checkpoints(tmp_path / "whole", keep=2), sampled)
@@ -102,6 +103,7 @@ def test_two_batches_accumulated_are_one() -> None:
     assert a["grad_norm"] == pytest.approx(b["grad_norm"], rel=1e-3)
 
 
+@pytest.mark.sampled(1)
 def test_a_tiny_model_learns_ten_lines_by_heart() -> None:
     state = begin(source(10), num_hidden_layers=1)
     losses = [state.step()["loss"] for _ in range(120)]

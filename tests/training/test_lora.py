@@ -113,6 +113,7 @@ def test_adapters_do_not_open_with_another_base(tmp_path: Path) -> None:
         bundle.load(tmp_path / "out")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("task", "encoder_name"), this_month([(task, name) for task in TASKS for name in ENCODERS], 8))
 def test_every_task(tmp_path: Path, task: str, encoder_name: str) -> None:
     """The directory predicts what the merged one predicts, whose weights are the trained ones."""
@@ -160,6 +161,7 @@ def test_alignment(tmp_path: Path, arch: str) -> None:
     assert {len(tensor) for name, tensor in tensors.items() if ".lora_A." in name} == {4}
 
 
+@pytest.mark.sampled(law="a stopped run goes on")
 @pytest.mark.parametrize("critic", ["shared", "separate"])
 def test_ppo_stops_and_goes_on(tmp_path: Path, critic: str) -> None:
     how: dict[str, Any] = {"steps": 20, "passes": 4, "kl_target": 3.0, "critic": critic, "lora": 4, "lr": 1e-2}
@@ -171,6 +173,7 @@ def test_ppo_stops_and_goes_on(tmp_path: Path, critic: str) -> None:
     assert not same(weights(tmp_path / "base"), weights(tmp_path / "out"))
 
 
+@pytest.mark.sampled(law="preferences are learned")
 @pytest.mark.usefixtures("bf16_everywhere")
 @pytest.mark.parametrize(("precision", "near"), this_month([("fp32", 1e-4), ("bf16", 0.02)], 1))
 def test_rewards_rise(tmp_path: Path, precision: str, near: float) -> None:

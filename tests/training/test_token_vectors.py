@@ -73,6 +73,7 @@ def objective_and_source(arch: str, tmp_path: Path) -> tuple[CausalLM, Any]:
     return CausalLM(tiny(arch), FROZEN), kind(data, 8, 4, seed=1)
 
 
+@pytest.mark.sampled(4)
 @architectures
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_frozen_embeddings_stay_as_they_are_and_others_learn(arch: str, precision: str, tmp_path: Path) -> None:
@@ -115,6 +116,7 @@ def test_gradients_of_frozen_embeddings_do_not_count_in_clipping(tmp_path: Path)
     assert 0 < norm < whole.step()["grad_norm"]
 
 
+@pytest.mark.sampled(law="a stopped run goes on")
 def test_stopped_and_continued_is_never_stopped(tmp_path: Path) -> None:
     run = Training(output="", steps=8, batch_size=4, lr=1e-2, warmup=0, schedule="constant", save_every="never")
 
@@ -157,6 +159,7 @@ def embeddings(directory: Path) -> np.ndarray:
     return np.asarray(weights[name])[:22]
 
 
+@pytest.mark.sampled(3)
 @architectures
 def test_training_from_vectors_there_and_back(call: Run, text: Path, arch: str) -> None:
     heads = SMALL if "num_attention_heads" in SIZES[arch] else SMALL[:4] + SMALL[6:]
@@ -173,6 +176,7 @@ def test_training_from_vectors_there_and_back(call: Run, text: Path, arch: str) 
     assert np.array_equal(back.matrix, embeddings(text / "frozen"))
 
 
+@pytest.mark.sampled(law="a stopped run goes on")
 def test_a_stopped_run_continues_with_the_same_vectors(call: Run, text: Path) -> None:
     options = ("train-lm", "-t", "vocab.tsv", *SMALL, "--vectors", "v.txt", "--freeze-embeddings", "train.txt", "-o")
     assert call(*options, "whole").code == 0

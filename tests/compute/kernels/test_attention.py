@@ -122,6 +122,7 @@ def test_a_few_queries_see_what_many_see(queries: int, dtype: torch.dtype) -> No
     assert torch.allclose(out.float(), expected, atol=1e-5 if dtype == torch.float32 else 0.03)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("masked", [None, "causal", "window", "padding"])
 @pytest.mark.parametrize("p", [0.0, 0.3])
 def test_grouped_attention_is_that_of_repeated_keys(

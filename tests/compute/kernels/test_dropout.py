@@ -56,6 +56,7 @@ def test_dropout_in_each_type(dtype: torch.dtype) -> None:
         assert of_residual is None if added == 0.0 else torch.equal(of_residual, gradient)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("p", "count", "masks"), [
     # so many that a place whose bytes are compared with the next multiple of 1/256 is noticed
     (0.003, 37, 10_000),

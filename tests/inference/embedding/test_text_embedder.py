@@ -68,6 +68,7 @@ def ids_of(line: str) -> list[int]:
 # -- against the model -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("family", ["bert", "electra"])
 @pytest.mark.parametrize("pooled", ["mean", "cls", "max", "last", "mean-sqrt", "weighted-mean"])
 def test_pooled_states_are_those_of_the_model(load: Load, family: str, pooled: str) -> None:
@@ -105,6 +106,7 @@ def test_a_mix_of_layers(load: Load, tmp_path: Path) -> None:
 # -- laws --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", ["bert", "electra", "transformer", "lstm"])
 @pytest.mark.parametrize("batch_tokens", [1, 16, 4096])
 def test_a_line_does_not_depend_on_its_company(load: Load, kind: str, batch_tokens: int) -> None:

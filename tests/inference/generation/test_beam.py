@@ -43,6 +43,7 @@ def assert_same(found: list[Continuation], expected: list[Continuation]) -> None
 # -- what is chosen ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @forms
 def test_greedy_search_takes_the_likeliest_token_step_by_step(form: str) -> None:
     model = tiny(form)
@@ -80,6 +81,7 @@ def every_output(model: Any, source: list[int], longest: int, words: int) -> lis
     return out
 
 
+@pytest.mark.sampled(8)
 @forms
 @pytest.mark.parametrize("penalty", [0.0, 1.0, 2.0, -0.5])
 def test_a_wide_beam_finds_the_best_of_all_outputs(form: str, penalty: float) -> None:
@@ -117,6 +119,7 @@ def searched(model: Any, source: list[int], K: int, longest: int, penalty: float
     return done
 
 
+@pytest.mark.sampled(4)
 @forms
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.5])
 def test_a_beam_is_the_search_in_so_many_words(form: str, penalty: float) -> None:
@@ -136,6 +139,7 @@ def test_a_beam_is_the_search_in_so_many_words(form: str, penalty: float) -> Non
 # -- what is said of it -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @forms
 def test_nbest_are_distinct_sorted_and_scored_as_forced_decoding_has_them(form: str) -> None:
     model = tiny(form)
@@ -155,6 +159,7 @@ def test_nbest_are_distinct_sorted_and_scored_as_forced_decoding_has_them(form: 
         assert output.score == pytest.approx(sum(output.logprobs) / length**0.7, abs=1e-4)
 
 
+@pytest.mark.sampled(5)
 @ways
 @forms
 def test_an_output_depends_neither_on_mates_nor_on_batches_nor_on_order(form: str, way: Generate) -> None:
@@ -210,6 +215,7 @@ def test_a_stop_is_obeyed_and_no_sources_have_no_outputs() -> None:
 # -- coverage ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @forms
 def test_coverage_by_its_formula(form: str) -> None:
     model, sources = tiny(form, size=9, end=4.0), some_sources(5, 0, 9, 1, 5, 3, size=9)

@@ -127,6 +127,7 @@ def test_in_decoding_what_is_forbidden_never_comes_and_nothing_ends_too_soon(way
         assert set(output.ids) <= set(range(20, PAD)) and 7 <= len(output.ids) <= 12
 
 
+@pytest.mark.sampled(3)
 @ways
 @pytest.mark.parametrize("form", ["transformer", "convolution"])
 def test_in_decoding_a_prefix_is_obeyed_and_gone_on_with(way: Generate, form: str) -> None:

@@ -47,6 +47,7 @@ def search(model: Any, prompts: list[list[int]], alpha: float, k: int = 4, **mor
     return [row[0].ids for row in generate(model, prompts, settings, BACKEND, eos=EOS, forbidden=[EOS])]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("arch", [*registry.names(registry.LANGUAGE), *HALVES])
 def test_the_text_is_that_of_the_equation(arch: str) -> None:
     model = tiny(arch)
@@ -55,6 +56,7 @@ def test_the_text_is_that_of_the_equation(arch: str) -> None:
     assert found != search(model, PROMPTS, 0.0)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("alpha", "k"), [(0.1, 2), (0.6, 8), (1.0, 3), (0.5, 1), (0.5, 60)])
 def test_any_weight_and_number_of_candidates(alpha: float, k: int) -> None:
     model = tiny("transformer")
@@ -76,6 +78,7 @@ def test_the_end_token_is_a_candidate() -> None:
         assert found.ids == naive(model, prompt, 0.6, 4, end)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("arch", ["transformer", "modern", "lstm", "transformer-xl"])
 def test_rows_do_not_depend_on_the_batch(arch: str) -> None:
     """Of many prompts in small batches, whose rows end at different times, beyond the context of the model."""

@@ -201,6 +201,7 @@ def _whitespace(directory: Path) -> Path:
 WAYS: list[dict[str, Any]] = [{"temperature": 0.0}, {"num_samples": 3}, {"beam": 3}, {"batch_size": 1, "top_k": 5}]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", WAYS)
 def test_what_is_generated_matches(models: list[Any], way: dict[str, Any]) -> None:
     for model, pattern in zip(models, (r"( ?(ja|nein|né)[.!]){2}", r" ?w1(\d w\d){2,3}"), strict=True):
@@ -210,6 +211,7 @@ def test_what_is_generated_matches(models: list[Any], way: dict[str, Any]) -> No
                 assert re.fullmatch(pattern, output.text), output.text
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", WAYS)
 def test_words_are_contained_or_not(models: list[Any], way: dict[str, Any], capfd: Any) -> None:
     for model, words, banned in zip(models, (("né", "xyz"), ("w7 w8", "w9")), (("e", "a"), ("w1", "w2")), strict=True):

@@ -57,6 +57,7 @@ def answered(loaded: TextLanguageModel, asked: list[CompletionRequest]) -> list[
     return [response([each], 0, [row])["choices"][0] for each, row in zip(asked, rows, strict=True)]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", ["bytes", "byte bpe", "sentencepiece", "wordpiece", "char", "whitespace", "words"])
 def test_the_pieces_are_the_text(tmp_path: Path, kind: str) -> None:
     loaded = model(tmp_path / "m", kind)
@@ -98,6 +99,7 @@ def test_the_end_of_a_text_is_a_token_without_text(tmp_path: Path) -> None:
     assert (choice["text"], choice["finish_reason"]) == ("abc", "stop")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("arch", ["transformer", "modern", "lstm", "transformer-xl", "feedforward"])
 def test_prompts_have_the_scores_of_score(tmp_path: Path, arch: str) -> None:
     """Also where they are longer than the context."""

@@ -204,6 +204,7 @@ def test_one_long_segment_with_many_words():
     assert table[0, 2:6].tolist() == [70_000, 69_997, 69_995, 69_993]
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("order", [1, 2, 4, 6])
 @pytest.mark.parametrize("effective_order", [False, True])
 @pytest.mark.parametrize(("smooth", "value"), [*SMOOTH_VALUES.items(), ("floor", 0.0), ("add-k", 0.0), ("add-k", 2.5)])

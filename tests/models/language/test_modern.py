@@ -32,6 +32,7 @@ forms = pytest.mark.parametrize("form", FORMS)
 IDS = torch.randint(0, 50, (3, 12), generator=torch.Generator().manual_seed(0))
 
 
+@pytest.mark.sampled(4)
 @forms
 @torch.inference_mode()
 def test_cached_steps_padded_rows_and_beams_are_the_whole(form: str) -> None:

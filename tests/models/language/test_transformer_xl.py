@@ -68,6 +68,7 @@ SETTINGS = [{}, {"clamp_length": 4}, {"same_length": True}, {"biases_per_layer":
             {"memory_length": 50}, {"pre_norm": True}, {"same_length": True, "clamp_length": 3, "memory_length": 3}]  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_training_computes_the_equations_of_the_paper(settings: dict[str, Any]) -> None:
     model, x = tiny("transformer-xl", **settings).train(), ids(2, 20)

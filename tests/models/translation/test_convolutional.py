@@ -244,6 +244,7 @@ def test_initialization_keeps_the_size_of_activations() -> None:
         assert 0.3 < float(out.std() / embedded) < 10
 
 
+@pytest.mark.sampled(law="pairs are learned")
 def test_it_learns_to_reverse() -> None:
     """Sequences of up to 5 symbols out of 8, right to the last token."""
     torch.manual_seed(0)

@@ -17,6 +17,7 @@ SOURCES = some_sources(4, 0, 7, 2)
 WAYS = [Generate(temperature=0, max_new_tokens=9), Generate(beam=3, nbest=3, max_new_tokens=9), Generate(num_samples=2)]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("way", WAYS, ids=["greedy", "beam", "samples"])
 def test_one_model_twice_is_the_model(form: str, way: Generate) -> None:

@@ -85,6 +85,7 @@ def test_step_by_step_is_all_at_once_and_the_future_does_not_change_the_past(for
     assert not torch.allclose(after[:, 3:], whole[:, 3:], atol=1e-3)
 
 
+@pytest.mark.sampled(3)
 @forms
 @torch.inference_mode()
 def test_selected_rows_go_on_as_if_they_had_been_alone(form: dict[str, Any]) -> None:
@@ -177,6 +178,7 @@ def test_a_padding_that_is_a_word_of_the_output_is_still_zero_to_start_from() ->
     assert torch.equal(before, model(said, model.encode(ids, mask))[0])
 
 
+@pytest.mark.sampled(3)
 @forms
 def test_the_gradient_is_that_of_differences(form: dict[str, Any]) -> None:
     model, (ids, mask), said = tiny(form).double(), sources(), targets()
@@ -265,6 +267,7 @@ def share_right(model: RecurrentTranslator, source: Tensor, expected: Tensor) ->
     return float(((torch.cat(out, 1) == expected) | (expected < 0)).all(1).float().mean())
 
 
+@pytest.mark.sampled(law="pairs are learned")
 @pytest.mark.parametrize("form", this_month([FORMS[0], FORMS[3]], 1), ids=lambda form: form["cell"])
 def test_it_learns_to_reverse(form: dict[str, Any]) -> None:
     model = tiny({"cell": form["cell"], "attention": form["attention"]}, hidden_size=64, embedding_size=32)
@@ -275,6 +278,7 @@ def test_it_learns_to_reverse(form: dict[str, Any]) -> None:
 
 
 # also tests/invariants/test_encoder_decoders.py, with two forms
+@pytest.mark.sampled(law="pairs are learned")
 @pytest.mark.parametrize("form", this_month(FORMS, 2), ids=lambda form: "-".join(map(str, form.values())))
 def test_it_can_learn_ten_pairs_by_heart(form: dict[str, Any]) -> None:
     model = tiny(form, hidden_size=32, embedding_size=16)

@@ -90,6 +90,7 @@ def test_what_is_refused():
         answer_features([], encoding(LETTERS), step=0)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("context", "answer"),
     [

@@ -56,6 +56,7 @@ def scores(directory: Path, path: Path, version: str, **changes: Any) -> dict[st
     return said
 
 
+@pytest.mark.sampled(law="an encoder learns a task")
 def test_places_are_found_also_in_long_contexts(tmp_path: Path) -> None:
     train_file = questions(tmp_path / "a.json", 500, longest=30)
     valid = questions(tmp_path / "b.json", 60, 1, longest=60)  # 24 positions: several windows
@@ -114,6 +115,7 @@ def test_no_questions_make_empty_files(tmp_path: Path) -> None:
     assert (tmp_path / "p.json").read_text() == "{}\n"
 
 
+@pytest.mark.sampled(law="an encoder learns a task")
 def test_yes_and_places_and_nothing(tmp_path: Path) -> None:
     path = questions(tmp_path / "a.json", 400, yes=True)
     valid = questions(tmp_path / "b.json", 60, 1, yes=True)
@@ -174,6 +176,7 @@ def test_the_loss_by_hand() -> None:
     assert torch.equal(unknown, found)
 
 
+@pytest.mark.sampled(law="a stopped run goes on")
 def test_a_stopped_run_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
     path, valid = (
         questions(tmp_path / "a.json", 60, impossible=0.3),
@@ -208,6 +211,7 @@ def test_what_goes_wrong_is_told(tmp_path: Path) -> None:
         Predict(null_odds="-").check()
 
 
+@pytest.mark.sampled(law="an encoder learns a task")
 def test_an_encoder_with_one_segment_learns_too(tmp_path: Path) -> None:
     encoder(tmp_path / "encoder", type_vocab_size=1)
     path = questions(tmp_path / "a.json", 200)

@@ -35,6 +35,7 @@ def choices(path: Path, count: int, seed: int = 0) -> Path:
     return path
 
 
+@pytest.mark.sampled(law="an encoder learns a task")
 def test_the_ending_with_the_word_is_found(tmp_path: Path) -> None:
     done = train(tmp_path, choices(tmp_path / "a.jsonl", 300), choices(tmp_path / "b.jsonl", 50, 1), **HOW)
     assert done.metrics["valid_accuracy"] == 1.0
@@ -85,6 +86,7 @@ def test_settings_of_other_tasks_are_refused(tmp_path: Path) -> None:
         Finetune(task="choice", model="m", stride=5).check()
 
 
+@pytest.mark.sampled(law="an encoder learns a task")
 def test_electra_compares_too(tmp_path: Path) -> None:
     encoder(tmp_path / "encoder", "electra", embedding_size=16)
     done = train(tmp_path, choices(tmp_path / "a.jsonl", 300), choices(tmp_path / "b.jsonl", 50, 1), **HOW)

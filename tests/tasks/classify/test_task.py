@@ -54,6 +54,7 @@ def test_a_word_that_says_it_all_is_found(tmp_path: Path) -> None:
     assert predicted(tmp_path / "out", tmp_path / "new.txt", window=5, batch_tokens=10) == lines
 
 
+@pytest.mark.sampled(law="an encoder learns a task")
 def test_pairs_of_texts(tmp_path: Path) -> None:
     rng, rows = random.Random(0), []
     for _ in range(400):
@@ -66,6 +67,7 @@ def test_pairs_of_texts(tmp_path: Path) -> None:
     assert sum(line.split("\t")[0] == row[2] for line, row in zip(lines, rows, strict=False)) > 45
 
 
+@pytest.mark.sampled(law="an encoder learns a task")
 def test_numbers(tmp_path: Path) -> None:
     rows = [(text, "w1 w2", "4.5" if label == "good" else "1") for text, label in texts(300)]
     path = table(tmp_path / "a.tsv", rows)
@@ -77,6 +79,7 @@ def test_numbers(tmp_path: Path) -> None:
     assert np.abs(np.array(found) - [float(row[2]) for row in rows]).mean() < 0.5
 
 
+@pytest.mark.sampled(law="an encoder learns a task")
 def test_numbers_of_single_texts(tmp_path: Path) -> None:
     rows = [(text, "4.5" if label == "good" else "1") for text, label in texts(300)]
     path = table(tmp_path / "a.tsv", rows)
@@ -124,6 +127,7 @@ def test_labels_are_counted_and_a_header_is_noticed(tmp_path: Path, capfd: pytes
     assert "30 different labels in 30 examples" in err and "and 10 more" in err
 
 
+@pytest.mark.sampled(law="an encoder learns a task")
 def test_several_labels_at_once(tmp_path: Path) -> None:
     rng, rows = random.Random(0), []
     for _ in range(300):
@@ -218,6 +222,7 @@ def test_long_texts_are_cut_and_counted(tmp_path: Path, capfd: pytest.CaptureFix
     assert "1 cut" in told and "cut 1 example that exceeded the maximum length" in told
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("head", ["sequence", "tokens", "spans", "choice"])
 @pytest.mark.parametrize("family", ["bert", "electra"])
 @pytest.mark.parametrize("which", ["last", "1", "mean:-2:"])

@@ -63,6 +63,7 @@ def conll(key: Path, lines: list[str], response: Path) -> float:
     return coreference(data.references, data.predictions).values()["conll"]
 
 
+@pytest.mark.sampled(law="an encoder learns a task")
 def test_equal_names_are_found(tmp_path: Path, fork: Run) -> None:
     encoder(tmp_path / "encoder")
     data, valid, test = (documents(tmp_path / f"{n}.conll", count, n) for n, count in enumerate((50, 10, 10)))
@@ -90,6 +91,7 @@ def test_equal_names_are_found(tmp_path: Path, fork: Run) -> None:
     assert predicted(tmp_path / "out", bare, layout="conll") == lines
 
 
+@pytest.mark.sampled(law="a language model learns a task")
 @pytest.mark.slow  # as with an encoder, above; tests/training/finetuning/test_gpt.py has language models with each task
 def test_a_language_model_learns_chains(tmp_path: Path) -> None:
     gpt(tmp_path / "encoder")

@@ -43,6 +43,7 @@ def labels(path: Path) -> list[str]:
     return ["A" if row[6] == "TRUE" else "B" if row[9] == "TRUE" else "neither" for row in rows]
 
 
+@pytest.mark.sampled(law="an encoder learns a task")
 @pytest.mark.parametrize("family", ["bert", "electra"])
 def test_the_name_behind_the_word_is_found(tmp_path: Path, family: str) -> None:
     encoder(tmp_path / "encoder", family, **({"embedding_size": 16} if family == "electra" else {}))

@@ -38,6 +38,7 @@ def written(path: Path, lines: list[str]) -> Path:
     return path
 
 
+@pytest.mark.sampled(law="an encoder learns a task")
 def test_ten_sentences_by_heart(tmp_path: Path) -> None:
     path = tiny_trees.file(tmp_path / "a.conllu", 10, extras=True)
     done = train(tmp_path, path, path, task="parse", label_column="upos,feats", **HOW)
@@ -91,6 +92,7 @@ def test_several_columns_and_one(tmp_path: Path) -> None:
         predicted(tmp_path / "plain", path, to="conllu")
 
 
+@pytest.mark.sampled(law="a language model learns a task")
 def test_a_language_model_parses(tmp_path: Path) -> None:
     gpt(tmp_path / "encoder", max_position_embeddings=40)
     path = tiny_trees.file(tmp_path / "a.conllu", 10)

@@ -71,6 +71,7 @@ def preferences(count: int, seed: int = 0) -> list[dict[str, Any]]:
     return values
 
 
+@pytest.mark.sampled(law="preferences are learned")
 @pytest.mark.parametrize("causal", [True, False])
 def test_learns_the_preference(tmp_path: Path, causal: bool) -> None:
     if causal:

@@ -31,6 +31,7 @@ from tests.tasks.tiny_tags import columns, predicted, sentences
 from tests.tasks.tiny_tasks import WORDS, encoder, stopped_at, train
 
 
+@pytest.mark.sampled(law="an encoder learns a task")
 def test_spans_are_learnt_and_written_back(tmp_path: Path) -> None:
     encoder(tmp_path / "encoder", max_position_embeddings=128)
     path = columns(tmp_path / "a.txt", sentences(400))
@@ -73,6 +74,7 @@ def test_no_word_of_a_long_sentence_is_lost(tmp_path: Path, crf: bool) -> None:
     assert [line.rsplit(" ", 1)[0] for line in lines if line] == [line for line in long.read_text().split("\n") if line]
 
 
+@pytest.mark.sampled(law="an encoder learns a task")
 def test_tags_of_words_need_no_scheme(tmp_path: Path) -> None:
     encoder(tmp_path / "encoder", max_position_embeddings=128)
     names = {"B-A": "JJ", "I-A": "NN", "B-B": "RB", "O": "VB"}
@@ -329,6 +331,7 @@ def propositions(path: Path, count: int, seed: int = 0, other: str = "ARG1") -> 
     return path
 
 
+@pytest.mark.sampled(law="an encoder learns a task")
 @pytest.mark.parametrize("crf", this_month([False, True], 1))
 def test_roles_of_each_predicate_are_told_apart(tmp_path: Path, crf: bool) -> None:
     encoder(tmp_path / "encoder", max_position_embeddings=64)
@@ -364,6 +367,7 @@ def test_the_best_of_several_is_the_best_by_what_the_tags_tell(tmp_path: Path) -
     assert summary["mean"] == pytest.approx(sum(values) / 2)
 
 
+@pytest.mark.sampled(law="a stopped run goes on")
 def test_a_run_that_was_stopped_goes_on_with_its_field(tmp_path: Path) -> None:
     path = columns(tmp_path / "a.txt", sentences(60))
     more: dict[str, Any] = {"task": "tag", "crf": True, "epochs": 2.0}

@@ -137,6 +137,7 @@ def part(data: Corpus, directory: Path, valid: bool, step: int, run: Any = AVERA
                checkpoints=Checkpoints(directory, keep=2), log=Interrupting(step))  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("valid", [True, False])
 @pytest.mark.parametrize("stops", [(6,), (8,), (12, 13), (3, 16, 18)])
 def test_stopped_and_continued_the_mean_is_the_same(data: Corpus, tmp_path: Path, valid: bool, stops: Any) -> None:

@@ -304,6 +304,7 @@ def lowest(place: Path, **changes: Any) -> Trained:
     return run_job(Halves(criterion=LOSS), training(place, **SHORT, **changes), COMPUTE)
 
 
+@pytest.mark.sampled(law="signals and failures")
 @pytest.mark.parametrize("kill", [True, False], ids=["killed", "EIO"])
 def test_a_run_that_fails_at_any_rename_ends_with_the_same_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kill: bool
@@ -324,6 +325,7 @@ def test_a_run_that_fails_at_any_rename_ends_with_the_same_weights(
         assert {**trained.metrics, "seconds": 0} == {**whole.metrics, "seconds": 0}, fault.where
 
 
+@pytest.mark.sampled(law="signals and failures")
 @pytest.mark.parametrize("kill", [True, False], ids=["killed", "EIO"])
 def test_a_run_that_fails_while_it_begins_begins_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kill: bool

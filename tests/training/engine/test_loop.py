@@ -172,6 +172,7 @@ class Stopping(ShuffledWindows):
         return super()._batch(plan, position, mine)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("stop_at", [3, 9])
 @pytest.mark.parametrize(("name", "precision"), [("muon", "bf16"), ("sgd", "fp32"), ("asgd", "fp32"), ("asgd", "bf16")])
 def test_every_optimizer_continues_bit_for_bit(

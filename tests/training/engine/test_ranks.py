@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import rank_programs
 from running import ended, processes, rows
 
@@ -15,6 +16,7 @@ def test_the_clock_of_the_main_process_decides_when_to_validate(tmp_path: Path, 
     assert [out for out, _ in outputs] == ["4 7 8\n", "4 7 8\n"]
 
 
+@pytest.mark.sampled(law="several processes train")
 def test_a_run_is_the_same_in_any_number_of_processes(tmp_path: Path, fork_server: list[str]) -> None:
     """Four processes that stop, and two and one that go on, end with the weights of one process, without a sample lost."""
     for name, parts in {"one": ((1, 12),), "several": ((4, 5), (2, 9), (1, 12))}.items():
@@ -30,6 +32,7 @@ def test_a_run_is_the_same_in_any_number_of_processes(tmp_path: Path, fork_serve
             assert largest < (1e-5 if case == "bert" else 1e-9), f"{case} {name} {largest}"  # heads compute in float32
 
 
+@pytest.mark.sampled(law="several processes train")
 def test_dropout_goes_on_in_each_process_and_a_global_batch_allows_another_number(
     tmp_path: Path, fork_server: list[str]
 ) -> None:

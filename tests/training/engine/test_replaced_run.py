@@ -246,6 +246,7 @@ def test_errors_before_the_first_checkpoint(
     assert after != trained and not any(replaced_run.REPLACED in name for name in after)
 
 
+@pytest.mark.sampled(law="signals and failures")
 def test_signals_and_crashes_of_a_process(tmp_path: Path, fork: Run, trained: dict[str, bytes]) -> None:
     for fault in ("TERM", "KILL"):
         done = fork(PROGRAM, fault, "spool", tmp_path / fault, *OTHER)

@@ -42,6 +42,7 @@ def trained(server: list[str], directory: Path, *parts: tuple[int, int]) -> Path
     return directory
 
 
+@pytest.mark.sampled(law="several processes train")
 @pytest.mark.slow
 def test_two_processes_that_divide_the_weights_end_with_the_weights_of_one(
     tmp_path: Path, fork_server: list[str]

@@ -27,6 +27,7 @@ def weights(directory: Path) -> dict[str, torch.Tensor]:
     return dict(bundle.load(directory).weights())
 
 
+@pytest.mark.sampled(law="a stopped run goes on")
 def test_a_stopped_run_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
     encoder(tmp_path / "encoder", hidden_dropout=0.1, attention_dropout=0.1)
     stop_and_go_on(tmp_path)
@@ -129,6 +130,7 @@ def test_a_layer_below_the_last_can_be_what_the_head_sees(tmp_path: Path) -> Non
         train(tmp_path, path, layers="7")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("how", "head", "shape"), [("mix", "layer_mix", (3,)), ("concat:-2:", "layer_concat", (32, 64))]
 )
@@ -192,6 +194,7 @@ def test_layers_that_only_the_config_speaks_of_are_refused(tmp_path: Path, said:
         Predictor(bundle.load(tmp_path / "out"), Backend.detect(FP32), Predict())
 
 
+@pytest.mark.sampled(law="an encoder learns a task")
 def test_electra_learns_too(tmp_path: Path) -> None:
     encoder(tmp_path / "encoder", "electra", embedding_size=16)
     path, valid = table(tmp_path / "a.tsv", texts(300)), table(tmp_path / "b.tsv", texts(40, 1))

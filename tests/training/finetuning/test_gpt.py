@@ -44,6 +44,7 @@ def weights(directory: Path) -> dict[str, torch.Tensor]:
     return dict(bundle.load(directory).weights())
 
 
+@pytest.mark.sampled(law="a language model learns a task")
 def test_labels(tmp_path: Path, base: Path) -> None:
     done = train(tmp_path, table(tmp_path / "a.tsv", texts(200)), table(tmp_path / "b.tsv", texts(60, 1)))
     assert done.metrics["valid_accuracy"] == 1.0
@@ -59,6 +60,7 @@ def test_labels(tmp_path: Path, base: Path) -> None:
     assert predicted(tmp_path / "out", tmp_path / "new.txt", window=5, batch_tokens=10) == lines
 
 
+@pytest.mark.sampled(law="a language model learns a task")
 def test_pairs_and_numbers(tmp_path: Path, base: Path) -> None:
     rng, rows = random.Random(0), []
     for _ in range(300):
@@ -74,6 +76,7 @@ def test_pairs_and_numbers(tmp_path: Path, base: Path) -> None:
     assert bundle.load(tmp_path / "number").config["problem_type"] == "regression"
 
 
+@pytest.mark.sampled(law="a language model learns a task")
 @pytest.mark.parametrize("crf", this_month([False, True], 1))
 def test_tags(tmp_path: Path, base: Path, crf: bool) -> None:
     path, valid = columns(tmp_path / "a.txt", sentences(300, 0, 40)), columns(tmp_path / "b.txt", sentences(40, 1, 40))
@@ -103,6 +106,7 @@ def roles(path: Path, count: int, seed: int = 0) -> Path:
     return path
 
 
+@pytest.mark.sampled(law="a language model learns a task")
 def test_roles_know_their_predicate(tmp_path: Path, base: Path) -> None:
     done = train(
         tmp_path, roles(tmp_path / "a.conllu", 300), roles(tmp_path / "b.conllu", 50, 1), task="roles", epochs=6.0
@@ -110,6 +114,7 @@ def test_roles_know_their_predicate(tmp_path: Path, base: Path) -> None:
     assert done.metrics["valid_f1"] > 0.95
 
 
+@pytest.mark.sampled(law="a language model learns a task")
 def test_answers_and_none(tmp_path: Path, base: Path) -> None:
     how: dict[str, Any] = {"task": "answer", "epochs": 6.0, "lr": 4e-3, "stride": 8}
     path, valid = (
@@ -124,6 +129,7 @@ def test_answers_and_none(tmp_path: Path, base: Path) -> None:
     assert "" in lines and predicted(tmp_path / "out", valid, window=7, batch_tokens=50) == lines
 
 
+@pytest.mark.sampled(law="a language model learns a task")
 def test_yes_and_places(tmp_path: Path, base: Path) -> None:
     how: dict[str, Any] = {"task": "answer", "epochs": 6.0, "lr": 4e-3, "stride": 8}
     path, valid = questions(tmp_path / "a.json", 300, yes=True), questions(tmp_path / "b.json", 60, 1, yes=True)
@@ -133,6 +139,7 @@ def test_yes_and_places(tmp_path: Path, base: Path) -> None:
     assert train(tmp_path, path, valid, **how, force=True).metrics["valid_f1"] > 90
 
 
+@pytest.mark.sampled(law="a language model learns a task")
 def test_endings(tmp_path: Path, base: Path) -> None:
     done = train(tmp_path, choices(tmp_path / "a.jsonl", 300), choices(tmp_path / "b.jsonl", 50, 1), task="choice")
     assert done.metrics["valid_accuracy"] > 0.95
@@ -141,6 +148,7 @@ def test_endings(tmp_path: Path, base: Path) -> None:
     assert predicted(tmp_path / "out", tmp_path / "b.jsonl", window=3, batch_tokens=10) == lines
 
 
+@pytest.mark.sampled(law="a language model learns a task")
 def test_pronouns(tmp_path: Path, base: Path) -> None:
     how: dict[str, Any] = {"task": "coreference", "epochs": 4.0, "lr": 4e-3}
     done = train(tmp_path, gap(tmp_path / "a.tsv", 400), gap(tmp_path / "b.tsv", 60, 1), **how)
@@ -149,6 +157,7 @@ def test_pronouns(tmp_path: Path, base: Path) -> None:
     assert predicted(tmp_path / "out", tmp_path / "b.tsv", window=7, batch_tokens=40) == lines
 
 
+@pytest.mark.sampled(law="a stopped run goes on")
 def test_a_stopped_run_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
     gpt(tmp_path / "encoder", embedding_dropout=0.1, hidden_dropout=0.1, attention_dropout=0.1)
     stop_and_go_on(tmp_path)
@@ -178,6 +187,7 @@ def test_seeds_folds_dropout_and_layers(tmp_path: Path, base: Path) -> None:
     assert set(done.metrics["repeats"]["runs"]) == {"fold-1", "fold-2"}
 
 
+@pytest.mark.sampled(law="a language model learns a task")
 def test_it_learns_on_from_another_task(tmp_path: Path, base: Path) -> None:
     path = table(tmp_path / "a.tsv", texts(60))
     train(tmp_path, path, epochs=1.0)
@@ -191,6 +201,7 @@ def test_it_learns_on_from_another_task(tmp_path: Path, base: Path) -> None:
     assert bundle.load(tmp_path / "tags").model.heads == ("tokens",)  # type: ignore[attr-defined]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("head", ["sequence", "tokens", "spans", "choice"])
 @pytest.mark.parametrize("which", ["last", "1", "mean:-2:"])
 def test_logits_are_those_of_each_row_alone_and_padding_changes_nothing(head: str, which: str) -> None:

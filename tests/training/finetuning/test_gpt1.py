@@ -141,6 +141,7 @@ def test_transformers_reads_the_same_rows(tmp_path: Path) -> None:
         assert torch.allclose(logits, there(encoded).logits, atol=1e-5)
 
 
+@pytest.mark.sampled(law="a language model learns a task")
 def test_both_orders_give_one_answer(call: Run, tmp_path: Path) -> None:
     """The answer does not depend on the order, whatever the size of batches; with GPT-1's tokens and with GPT-2's."""
     table(tmp_path / "a.tsv", pairs(300))

@@ -60,6 +60,7 @@ def test_few_examples_are_trained_on_in_small_batches(tmp_path: Path) -> None:
         assert done.steps == steps
 
 
+@pytest.mark.sampled(law="a model without pretraining learns a task")
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_a_word_that_says_it_all_is_found_by_each(arch: str, tmp_path: Path) -> None:
     done = train(tmp_path, arch, table(tmp_path / "a.tsv", texts(300)), table(tmp_path / "b.tsv", texts(60, 1)))
@@ -79,6 +80,7 @@ def test_a_word_that_says_it_all_is_found_by_each(arch: str, tmp_path: Path) -> 
     assert describe(tmp_path / "out")["tokenizer"]["kind"] == "words"
 
 
+@pytest.mark.sampled(law="a stopped run goes on")
 @pytest.mark.parametrize("arch", ["mean", "bag", "gru"])
 def test_a_stopped_run_goes_on_as_if_it_had_not_been(arch: str, tmp_path: Path) -> None:
     path, valid = table(tmp_path / "a.tsv", texts(100)), table(tmp_path / "b.tsv", texts(30, 1))
@@ -100,6 +102,7 @@ def pairs(count: int, seed: int = 0) -> list[tuple[str, str, str]]:
     return made
 
 
+@pytest.mark.sampled(law="a model without pretraining learns a task")
 @pytest.mark.parametrize("arch", ["mean", "bag", "cnn", "lstm"])
 def test_pairs(arch: str, tmp_path: Path) -> None:
     more = {"epochs": 30.0, "lr": 0.2} if arch == "bag" else {"epochs": 10.0}

@@ -50,6 +50,7 @@ EACH_WITH_A_CRF = [(arch, True) for arch in ARCHITECTURES]
 WITHOUT = this_month([(arch, False) for arch in ARCHITECTURES], 1)
 
 
+@pytest.mark.sampled(law="a model without pretraining learns a task")
 @pytest.mark.parametrize(("arch", "crf"), [*EACH_WITH_A_CRF, *WITHOUT])
 def test_spans_are_learned_by_each(arch: str, crf: bool, tmp_path: Path) -> None:
     path, valid = columns(tmp_path / "a.txt", sentences(200)), columns(tmp_path / "b.txt", sentences(40, 1))
@@ -87,6 +88,7 @@ def endings(count: int, seed: int = 0) -> list[list[tuple[str, str]]]:
     return made
 
 
+@pytest.mark.sampled(law="a model without pretraining learns a task")
 def test_the_spelling_of_unknown_words_tells_their_tags(tmp_path: Path) -> None:
     path, valid = columns(tmp_path / "a.txt", endings(150)), columns(tmp_path / "b.txt", endings(40, 1))
     for characters, right in (("cnn", True), ("lstm", True), ("none", False)):
@@ -96,6 +98,7 @@ def test_the_spelling_of_unknown_words_tells_their_tags(tmp_path: Path) -> None:
     assert done.metrics["valid_accuracy"] < 0.7
 
 
+@pytest.mark.sampled(law="a model without pretraining learns a task")
 def test_words_that_share_no_character_are_learned(tmp_path: Path) -> None:
     """Each word is a character: that of a place name is learned by those around it, as a word and as a spelling."""
     rows = [
@@ -118,6 +121,7 @@ def test_an_alphabet_without_a_character_works(tmp_path: Path) -> None:
         assert len(predicted(tmp_path / "out", path, columns=True)) == 8
 
 
+@pytest.mark.sampled(law="a stopped run goes on")
 @pytest.mark.parametrize("arch", ["lstm", "cnn"])
 def test_a_stopped_run_goes_on_as_if_it_had_not_been(arch: str, tmp_path: Path) -> None:
     path, valid = columns(tmp_path / "a.txt", sentences(60)), columns(tmp_path / "b.txt", sentences(20, 1))

@@ -117,6 +117,7 @@ def test_windows_equal_those_of_swin() -> None:
             assert torch.allclose(ours(pixels), ours.norm(x), atol=1e-4), (sides, window)
 
 
+@pytest.mark.sampled(law="an encoder learns a task")
 def test_digits(call: Run, tmp_path: Path) -> None:
     """Four of the ten digits: a few seconds are enough."""
     rows = [row for row in digits(tmp_path / "digits", 600) if row[1] < 4]

@@ -56,6 +56,7 @@ def f1_of_predictions(tmp_path: Path, valid: Path) -> float:
     return spans.entities(*read_tags([tmp_path / "tagged"]), "conlleval").values()["f1"]
 
 
+@pytest.mark.sampled(law="a model without pretraining learns a task")
 @pytest.mark.parametrize("features", FEATURES)
 def test_spans_are_learned_wherever_the_features_are(features: str, tmp_path: Path) -> None:
     path, valid = columns(tmp_path / "a.txt", sentences(100)), columns(tmp_path / "b.txt", sentences(40, 1))
@@ -139,6 +140,7 @@ def test_a_mix_learns_slowly(tmp_path: Path) -> None:
     assert all(0 < abs(number) < 0.0045 for number in (*mix["s"], mix["gamma"] - 1))
 
 
+@pytest.mark.sampled(law="a stopped run goes on")
 @pytest.mark.parametrize("train_all", [False, True])
 def test_it_stops_and_continues(tmp_path: Path, train_all: bool) -> None:
     path = columns(tmp_path / "a.txt", sentences(60))
@@ -162,6 +164,7 @@ def pairs(path: Path, count: int, seed: int = 0) -> Path:
     return table(path, [(f"w{i % 7} w{i % 5}", text, label) for i, (text, label) in enumerate(texts(count, seed))])
 
 
+@pytest.mark.sampled(law="a model without pretraining learns a task")
 @pytest.mark.parametrize(
     ("task", "write", "metric", "least", "more"),
     this_month([

@@ -54,6 +54,7 @@ def judgements(count: int) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.sampled(law="preferences are learned")
 @pytest.mark.parametrize("loss", ["dpo", "ipo", "kto", "orpo"])
 def test_learns_preferences(tmp_path: Path, loss: str) -> None:
     values = judgements(40) if loss == "kto" else preferences(60)

@@ -17,6 +17,7 @@ from tests.tiny_bundles import words_bundle
 from tests.training.preferences.toys import align, demonstrations, lines
 
 
+@pytest.mark.sampled(law="preferences are learned")
 def test_learns_to_answer_and_to_stop(tmp_path: Path) -> None:
     path, valid = lines(tmp_path / "a.jsonl", demonstrations(120)), lines(tmp_path / "b.jsonl", demonstrations(30))
     done = align(tmp_path, "instruct", path, valid)

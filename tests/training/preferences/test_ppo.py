@@ -59,6 +59,7 @@ def train(tmp_path: Path, **changes: Any) -> Trained:
     return train_ppo([str(tmp_path / "prompts.txt")], TrainPPO(**{**task, **changes}), run, compute)
 
 
+@pytest.mark.sampled(law="preferences are learned")
 @pytest.mark.usefixtures("bf16_everywhere")
 @pytest.mark.parametrize(
     ("algorithm", "precision", "near"),

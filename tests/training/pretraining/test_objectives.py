@@ -254,6 +254,7 @@ class Batches(BatchSource):
         self.step = state["step"]
 
 
+@pytest.mark.sampled(law="a stopped run goes on")
 @pytest.mark.parametrize("kind", ["bert", "electra"])
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_stopped_and_continued_is_never_stopped(kind: str, precision: str) -> None:

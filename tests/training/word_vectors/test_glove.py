@@ -241,6 +241,7 @@ def test_large_steps_are_nearly_those_of_single_pairs() -> None:
     assert ends[0] < 0.5 and abs(ends[0] - ends[1]) < 0.1 * ends[0]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("lr", [0.05, 1.0, 1e3, 1e8])
 def test_no_learning_rate_runs_away(lr: float) -> None:
     made = tables()
@@ -288,6 +289,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(glove, "CHUNK", 50)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "options", [[], ["--workers", "2"], ["--deterministic"], ["--no-symmetric"], ["--no-distance-weighting"]], ids=str
 )
@@ -312,6 +314,7 @@ def test_deterministic_runs_give_the_same_bytes_with_any_number_of_workers(call:
     assert call(*common, "--seed", "2", stdin=sentences()).out != one.out
 
 
+@pytest.mark.sampled(law="a stopped run goes on")
 def test_a_stopped_run_goes_on(call: Run, tmp_path: Path, small_chunks: None) -> None:
     (tmp_path / "text").write_text(sentences())
     common = (*GLOVE, "text", "--deterministic", "--epochs", "2")

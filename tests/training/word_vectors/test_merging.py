@@ -44,6 +44,7 @@ def test_two_processes_have_equal_vectors(tmp_path: Path, fork_server: list[str]
     assert len({digest for _, _, digest in lines}) == len(lines)
 
 
+@pytest.mark.sampled(law="signals and failures")
 @pytest.mark.slow
 def test_a_signal_to_one_process_stops_both(tmp_path: Path, fork_server: list[str]) -> None:
     """With status 75, and the same command goes on."""
@@ -63,6 +64,7 @@ def test_a_signal_to_one_process_stops_both(tmp_path: Path, fork_server: list[st
         assert "continuing at" in err, err
 
 
+@pytest.mark.sampled(law="several processes train")
 @pytest.mark.slow
 def test_two_processes_learn_what_one_learns(tmp_path: Path, fork_server: list[str]) -> None:
     """The neighbours of a word are the words of its topic, also when a run goes on in another number of processes."""
