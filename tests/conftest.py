@@ -45,16 +45,19 @@ LAWS = {
     "examples run": 3,
     "a graph computes what the model computes": 1,
     "a command imports what it needs": 2,
+    "memory does not grow with the data": 2,
+    "pictures are drawn": 1,
+    "a page answers in a browser": 1,
 }
 MONTH = 12 * int(time.strftime("%Y")) + int(time.strftime("%m"))
 
 
 def examples(number: int) -> int:
-    """How many random examples a test tries: `number` with `bin/test --all`, otherwise a third, but 15 to 100.
+    """How many random examples a test tries: `number` with `bin/test --all`, otherwise a sixth, but 10 to 50.
 
     They are drawn anew in each run, so that runs together try many.
     """
-    return number if ALL else min(100, max(15, number // 3))
+    return number if ALL else min(50, max(10, number // 6))
 
 
 def this_month(items: Iterable[Item], count: int, turn: int = 0) -> list[Item]:

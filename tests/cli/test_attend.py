@@ -130,6 +130,7 @@ def test_translators_have_three_kinds(translators, call):
     assert done.code == 65 and "<stdin>:1: expected a source and its translation" in done.err and "--part" in done.err
 
 
+@pytest.mark.sampled(law="pictures are drawn")
 def test_pictures(bert, call, tmp_path):
     pytest.importorskip("matplotlib")
     text = "the cats sat on the mat\nthe $ <b>cats</b> " + "matting " * 3 + "\n"

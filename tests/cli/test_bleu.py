@@ -251,6 +251,7 @@ def test_all_counts_of_unequal_files_are_named(call, files, extra):
 # -- lines ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "change",
     [

@@ -241,6 +241,7 @@ def test_bad_input(call, tmp_path):
     assert call("build-vocab", "-o", "/dev/full", stdin="a\n").code == 74
 
 
+@pytest.mark.sampled(law="memory does not grow with the data")
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs /proc")
 def test_memory_does_not_grow_with_the_text(tmp_path):
     code = (
@@ -264,6 +265,7 @@ def test_memory_does_not_grow_with_the_text(tmp_path):
     assert peaks[1] - peaks[0] < 8192  # KiB
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", DIRECTORIES)
 @pytest.mark.parametrize(
     ("name", "line"),

@@ -150,6 +150,7 @@ def test_cosines_of_pairs(call: Run, model: Path, tmp_path: Path, vectors: np.nd
         assert done.code == 65 and f"<stdin>:3: expected two texts, separated by a tab; found {count}" in done.err
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("args", "code"),
     [

@@ -68,12 +68,14 @@ def peak(place: Path, job: str, kilobytes: int) -> int:
     return cost(place, job, (text[: size * 1024].rpartition(b"\n")[0] + b"\n" for size in sizes))[0]
 
 
+@pytest.mark.sampled(law="memory does not grow with the data")
 def test_light_filters(place: Path) -> None:
     for job in ("tokenize -t char", "build-vocab"):
         small, large = (peak(place, job, megabytes * 1024) for megabytes in (1, 20))
         assert large - small < MORE, (job, small, large)
 
 
+@pytest.mark.sampled(law="memory does not grow with the data")
 def test_bleu(place: Path) -> None:
     peaks = []
     for megabytes in (1, 4):

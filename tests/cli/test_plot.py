@@ -83,7 +83,7 @@ def test_refusals(call, tmp_path):
     assert (done.code, "ends in .png, .svg, .pdf" in done.err) == (2, True)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(law="pictures are drawn")
 @pytest.mark.parametrize(("name", "magic"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.pdf", b"%PDF")])
 def test_images(call, tmp_path, name, magic):
     pytest.importorskip("matplotlib")

@@ -62,6 +62,7 @@ def test_what_a_model_adds_to_its_embeddings(tmp_path):
         assert torch.allclose(first, encoder.embedding_norm(torch.from_numpy(vectors(tmp_path / "bert"))), atol=1e-6)
 
 
+@pytest.mark.sampled(law="pictures are drawn")
 def test_pictures_of_positions(call, tmp_path):
     pytest.importorskip("matplotlib")
     encoder_bundle(tmp_path / "bert")

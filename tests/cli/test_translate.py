@@ -271,6 +271,7 @@ def test_coverage_changes_scores(call: Run, turns: Path) -> None:
 # -- parts, stops, pipes ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("how", [("--temperature", 0), (*HOT, "--seed", 3)])
 def test_the_outputs_of_all_parts_are_the_whole(call: Run, turns: Path, tmp_path: Path, how: tuple[Any, ...]) -> None:
     random = Random(1)

@@ -58,6 +58,7 @@ print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))
 """
 
 
+@pytest.mark.sampled(law="memory does not grow with the data")
 def test_writing_copies_no_tensor(tmp_path: Path) -> None:
     """A process that just holds its model must be able to save it: 128 MiB of tensors take less than a quarter of that."""
     done = subprocess.run(

@@ -57,6 +57,7 @@ def tokenizers(tmp_path_factory: pytest.TempPathFactory, english: list[str]) -> 
 KINDS = ("unigram", "bpe", "wordpiece", "byte-bpe", "char", "bytes", "whitespace", "words")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_pieces_belong_to_a_word_and_stand_in_its_order(kind: str, tokenizers: dict[str, Tokenizer]) -> None:
     tokenizer = tokenizers[kind]

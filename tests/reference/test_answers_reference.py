@@ -87,6 +87,7 @@ def test_choices_open_there(tmp_path: Path, family: str) -> None:
         assert float(logits) == pytest.approx(float(said.logits[0, 0]), abs=1e-4)
 
 
+@pytest.mark.sampled(1)
 @families
 def test_pronouns_open_there_without_their_head(tmp_path: Path, family: str) -> None:
     path = gap(tmp_path / "a.tsv", 20)

@@ -59,6 +59,7 @@ def test_long_runs_of_connectors():
     assert "_" in ours(lines, rule)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("connectors", [(), ENGLISH])
 @pytest.mark.parametrize(("scoring", "threshold"), [("default", 1.0), ("npmi", 0.5)])
 def test_english(english, scoring, threshold, connectors):

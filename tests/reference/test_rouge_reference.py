@@ -43,6 +43,7 @@ def check(references, predictions, stem=False):
     np.testing.assert_allclose(list(values.values()), expected.mean(axis=0), rtol=0, atol=1e-12)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("stem", [False, True])
 @pytest.mark.parametrize("num_references", [1, 3])
 @pytest.mark.parametrize("seed", range(3))

@@ -136,6 +136,7 @@ UNFIT = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("bound", UNFIT)
 def test_a_template_that_exceeds_a_bound_costs_its_process_alone(tmp_path, bound):
     pytest.importorskip("jinja2")

@@ -15,6 +15,7 @@ def tensor(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=generator).requires_grad_()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("chunk", [1, 60, 1 << 16])
 @pytest.mark.parametrize("width", [1, 3])
 def test_scores_have_the_gradients_of_differences(chunk: int, width: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,6 +60,7 @@ SETTINGS = [
 CASES = [(40, settings) for settings in SETTINGS] + [(3000, settings) for settings in this_month(SETTINGS, 2)]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("vocabulary", "settings"), CASES)
 def test_every_token_comes_as_often_as_it_should(vocabulary: int, settings: Generate) -> None:
     torch.manual_seed(1)

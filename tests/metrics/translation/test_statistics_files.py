@@ -62,6 +62,7 @@ def printed(counted, asked, **report):
     return lines(compare(counted, ["x"], asked), BleuReport(width=17, **report), asked)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("references", [REFERENCES[:1], REFERENCES, RAGGED], ids=["one", "three", "ragged"])
 @pytest.mark.parametrize("metric", METRICS, ids=str)
 def test_parts_make_the_whole(metric, references, tmp_path):

@@ -68,6 +68,7 @@ def test_the_smallest_stay_as_they_are():
     assert all(torch.equal(tensor, before[name]) for name, tensor in encoder.state_dict().items())
 
 
+@pytest.mark.sampled(law="an encoder learns a task")
 def test_a_few_steps_find_what_stands_before():
     """A token is followed by a certain other one: with random heads this takes many times as long."""
     losses = {}

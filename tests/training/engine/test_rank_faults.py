@@ -106,6 +106,7 @@ def endures(place: Path, server: list[str], names: Iterable[str]) -> None:
             assert same[0] == same[1], name
 
 
+@pytest.mark.sampled(law="signals and failures")
 def test_cheap_faults(tmp_path: Path, fork_server: list[str]) -> None:
     endures(tmp_path, fork_server, CHEAP)
 

@@ -27,6 +27,7 @@ def trained(server: list[str], directory: Path, count: int, *steps: int) -> tupl
     return load_tensors(directory / "last.safetensors"), [int(out) for out, _ in outputs]
 
 
+@pytest.mark.sampled(law="several processes train")
 def test_a_way_to_shard_is_one_file(tmp_path: Path, fork_server: list[str]) -> None:
     """Two processes that keep half of the weights each end with the weights of one, also when they stop and continue."""
     whole, (all_held,) = trained(fork_server, tmp_path / "whole", 1, 8)

@@ -128,6 +128,7 @@ def groups(count: int, seed: int) -> list[tuple[str, str, str]]:
     return out
 
 
+@pytest.mark.sampled(law="an encoder learns a task")
 def test_from_examples_to_vectors(call: Run, tmp_path: Path) -> None:
     encoder(tmp_path / "encoder")
     for name, count, seed in (("train", 400, 0), ("valid", 40, 1)):

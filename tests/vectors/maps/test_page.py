@@ -121,6 +121,7 @@ def listed(text: str, name: str) -> list[int]:
     return [int(number) for number in re.findall(r'data-word="(\d+)"', inside.group(1))]
 
 
+@pytest.mark.sampled(law="a page answers in a browser")
 @in_browser
 def test_a_word_in_the_address_is_selected_with_its_neighbors(tmp_path):
     words = [f"word{i}" for i in range(30)] + ["King", "kingdom", "king", "viking"]
@@ -139,6 +140,7 @@ def test_a_word_in_the_address_is_selected_with_its_neighbors(tmp_path):
     assert "nothing found" in text and 'data-theme="dark"' in text and '<section id="selected" hidden' in text
 
 
+@pytest.mark.sampled(law="a page answers in a browser")
 @in_browser
 @pytest.mark.parametrize("dims", [2, 3])
 def test_no_word_does_harm(tmp_path, dims):
@@ -149,6 +151,7 @@ def test_no_word_does_harm(tmp_path, dims):
     assert f'data-ready="{len(ODD)}"' in text and len(listed(text, "near")) == 10
 
 
+@pytest.mark.sampled(law="a page answers in a browser")
 @in_browser
 def test_the_picture_is_drawn(tmp_path):
     (tmp_path / "m.html").write_text(page(odd_map()), encoding="utf-8")
@@ -208,6 +211,7 @@ requestAnimationFrame(() => setTimeout(() => {
 }</script>"""
 
 
+@pytest.mark.sampled(law="a page answers in a browser")
 @in_browser
 def test_mouse_and_keys(tmp_path):
     words = [f"word{i}" for i in range(5)]
