@@ -81,12 +81,12 @@ def each_value(*axes: Iterable[Any]) -> list[tuple[Any, ...]]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of the tests that a mark `sampled` holds together, those of this month stay, unless a test is named.
+    """Of the tests that a mark `sampled` holds together, keep those of this month; all of them if a file or a test is named.
 
-    `sampled(3)` holds together the cases of a function, and keeps three. `sampled(law="...")` holds together the cases of all
-    functions with this law of LAWS. `always=[...]` names the cases that every run has besides.
+    `sampled(3)` keeps three cases of a function. `sampled(law="...")` keeps as many cases as LAWS says, of all functions with
+    this law. `always=[...]` names cases that every run has besides.
     """
-    if ALL or any("::" in word for word in config.args):
+    if ALL or any(".py" in word for word in config.args):
         return
     groups: dict[tuple[str, int], list[pytest.Item]] = {}
     for item in items:
@@ -96,7 +96,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             continue
         law = mark.kwargs.get("law")
         groups.setdefault((law, LAWS[law]) if law else (name, *mark.args), []).append(item)
-    rest = {item for key, group in groups.items() for item in {*group} - {*this_month(group, key[1], crc32(key[0].encode()))}}
+    rest: set[pytest.Item] = set()
+    for (name, count), group in groups.items():
+        rest |= {*group} - {*this_month(group, count, crc32(name.encode()))}
     config.hook.pytest_deselected(items=[*rest])
     items[:] = [item for item in items if item not in rest]
 

@@ -67,7 +67,7 @@ def test_cases_of_a_function_and_of_a_law(sampling: pytest.MonkeyPatch) -> None:
     assert counts == {"few": 2, "slow": 2, "plain": 1}
     assert "pinned[3]" in left and sum(case.startswith("pinned") for case in left) == 2
     assert sum(case.startswith(("one", "another")) for case in left) == 3
-    assert len(chosen(items, "tests/a.py::test_few")) == len(items), "a test that is named runs"
+    assert len(chosen(items, "tests/a.py::test_few")) == len(chosen(items, "tests/a.py")) == len(items)
     sampling.setattr(conftest, "ALL", True)
     assert len(chosen(items)) == len(items)
 

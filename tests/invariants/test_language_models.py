@@ -18,7 +18,7 @@ from nlptools.inference.generation import decoding
 from nlptools.inference.generation.continuation import Continuation
 from nlptools.models import registry
 
-pytestmark = pytest.mark.sampled(4)
+pytestmark = pytest.mark.sampled(3, always=["transformer"])
 
 EOS = 1
 BACKEND = Backend(torch.device("cpu"))
