@@ -48,6 +48,8 @@ LAWS = {
     "memory does not grow with the data": 2,
     "pictures are drawn": 1,
     "a page answers in a browser": 1,
+    "an output that fails ends the command": 3,
+    "a seed decides whatever the batches": 1,
 }
 MONTH = 12 * int(time.strftime("%Y")) + int(time.strftime("%m"))
 

@@ -312,6 +312,7 @@ def test_sentences(call, files):
     assert records[0]["eff"] == "yes" and records[0]["signature"].startswith("nrefs:1|")
 
 
+@pytest.mark.sampled(law="an output that fails ends the command")
 def test_a_reader_that_has_seen_enough(shell, files):
     (files / "many").write_text("a b c d e f\n" * 6_000)
     done = shell("nlptools bleu many -i many --sentence | head -1; echo ${PIPESTATUS[0]}")
@@ -368,6 +369,7 @@ def test_a_failed_run_leaves_no_statistics(call, files):
 # -- outputs ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(law="an output that fails ends the command")
 @pytest.mark.parametrize("extra", ["", "--sentence", "--statistics out"])
 def test_full_disk_and_closed_output(shell, files, extra):
     done = shell(f"nlptools bleu ref -i hyp {extra} > /dev/full")

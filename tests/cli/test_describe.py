@@ -208,6 +208,7 @@ def test_not_a_model(call: Run, words: Path, model: str, code: int, said: str) -
     assert [line for line in lines[1:] if not line.startswith("  hint: ")] == []
 
 
+@pytest.mark.sampled(law="an output that fails ends the command")
 def test_outputs_that_fail(shell: Run, words: Path) -> None:
     for into, code in ((">&-", 74), ("> /dev/full", 74), ("| true", 0)):
         done = shell(f"nlptools describe {words} {into}")

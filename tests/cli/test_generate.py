@@ -62,6 +62,7 @@ def test_greedy_is_the_same_each_time(call: Run, words: Path) -> None:
     assert first.lines[0] == first.lines[-1]
 
 
+@pytest.mark.sampled(law="a seed decides whatever the batches")
 @pytest.mark.parametrize("more", [(), ("--num-samples", 3), ("--top-p", 0.9, "--temperature", 2)])
 def test_a_seed_gives_the_same_whatever_the_batches(call: Run, words: Path, more: tuple[Any, ...]) -> None:
     first = generate(call, words, *SHORT, "--seed", 7, *more)
@@ -422,6 +423,7 @@ def test_into_a_file(call: Run, words: Path, tmp_path: Path) -> None:
 # -- as a process -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(law="an output that fails ends the command")
 def test_in_a_locale_without_letters_before_a_pipe_that_closes(shell: Run, call: Run, letters: Path) -> None:
     text = "ünï 🎉\n\n" * 40
     line = f"nlptools generate {letters} --threads 1 --max-new-tokens 4 --batch-size 1 --echo"

@@ -67,6 +67,7 @@ def test_mostly_unknown_text_needs_force(call: Run, text: Path) -> None:
 # -- learning -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("objective", "heads"),
     [("bert", ("pooler", "masked", "next_sentence")), ("mlm", ("masked",)), ("electra", ("replaced",))],
@@ -93,6 +94,7 @@ def test_text_to_bundle(call: Run, text: Path, objective: str, heads: tuple[str,
         assert 0.3 < best["next_sentence_accuracy"] <= 1
 
 
+@pytest.mark.sampled(law="an encoder learns a task")
 def test_masked_tokens_are_learned_from_their_neighbors(call: Run, tmp_path: Path) -> None:
     """Letters in the order of the alphabet, round and round, from a random one on."""
     random, marks = Random(0), ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

@@ -327,6 +327,7 @@ def test_into_a_file(call: Run, words: Path, tmp_path: Path) -> None:
 # -- as a process -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(law="an output that fails ends the command")
 def test_closed_and_full_outputs(shell: Run, fork_shell: Run, words: Path) -> None:
     done = shell(f"echo w1 | nlptools score {words} >&-")
     assert done.code == 74 and done.err == "nlptools score: <stdout>: standard output is closed\n"
@@ -334,6 +335,7 @@ def test_closed_and_full_outputs(shell: Run, fork_shell: Run, words: Path) -> No
     assert done.code == 74 and done.err.count("\n") == 1 and "no space left" in done.err
 
 
+@pytest.mark.sampled(law="an output that fails ends the command")
 def test_a_pipe_that_closes(fork_shell: Run, call: Run, letters: Path) -> None:
     text = "ünï 🎉\n" * 40_000
     line = f"nlptools score --threads 1 {letters} | head -1"

@@ -92,6 +92,7 @@ def test_only_line_feeds_end_lines(call: Run, turns: Path) -> None:
     assert sources == ["a b", "c\u2028d", "e\u0085f", "g\rh", " ", "\ti"]
 
 
+@pytest.mark.sampled(law="a seed decides whatever the batches")
 def test_a_seed_gives_the_same_whatever_the_batches(call: Run, turns: Path) -> None:
     for more in (HOT, (*HOT, "--num-samples", 3)):
         first = generate(call, turns, *more, "--seed", 7)
@@ -294,6 +295,7 @@ def test_the_outputs_of_all_parts_are_the_whole(call: Run, turns: Path, tmp_path
     assert (tmp_path / "part").read_bytes() == third
 
 
+@pytest.mark.sampled(law="an output that fails ends the command")
 def test_a_closed_pipe_ends_it_silently(fork_shell: Run, turns: Path) -> None:
     line = f'yes "a b c" | nlptools generate {turns} --threads 1 --window 4 --temperature 0'
     done = fork_shell(f'{line} | head -n 1; echo "${{PIPESTATUS[*]}}"')
