@@ -19,9 +19,10 @@ from nlptools.configs.export import Export
 def command(model: str, export: Export, common: Common) -> None:
     """Write an encoder or a fine-tuned model as an ONNX file.
 
-    MODEL is the directory of a BERT, an ELECTRA or a sentence-transformers model, or a model that finetune trained
-    from one of these. The command compares graph and model on batches of several sizes before it writes the file.
-    Requires the packages onnx and onnxscript, and for the comparison onnxruntime (extra onnx).
+    MODEL is the directory of an encoder (BERT, ELECTRA, RoBERTa, DistilBERT, ALBERT and so on) or a
+    sentence-transformers model, or a model that finetune trained from one of these. The command compares graph and
+    model on batches of several sizes before it writes the file. Requires the packages onnx and onnxscript, and for
+    the comparison onnxruntime (extra onnx).
     """
     from nlptools.converters.onnx_export import export as export_onnx
 

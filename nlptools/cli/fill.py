@@ -39,8 +39,8 @@ def command(
 ) -> None:
     """Fill the masks of a text with the most probable words.
 
-    MODEL is an encoder with its head for masked tokens (a directory of pretrain-bert, or a Hugging Face BERT), or a T5, which
-    fills a gap with one word or several.
+    MODEL is an encoder with its head for masked tokens (a directory of pretrain-bert, or a published BERT, RoBERTa and
+    so on), or a T5, which fills a gap with one word or several.
     """
     from nlptools.files import input_parts, streams
     from nlptools.inference import uses

@@ -47,10 +47,10 @@ def command(
 ) -> None:
     """Train a model for a task: labels, tags, trees, answers, choices, instructions, rewards, preferences.
 
-    Adds a head for the task to a BERT, an ELECTRA or a language model, and trains both. --scratch trains without a
-    pretrained model, and some tasks train a language model or an encoder-decoder. --task NAME --help shows the options
-    of a task. After a stop (signal, time limit, crash), the same command continues the run and ends with the same
-    weights.
+    Adds a head for the task to an encoder (BERT, RoBERTa and so on) or a language model, and trains both. --scratch
+    trains without a pretrained model, and some tasks train a language model or an encoder-decoder. --task NAME --help
+    shows the options of a task. After a stop (signal, time limit, crash), the same command continues the run and ends
+    with the same weights.
     """
     # report wrong options before torch is loaded
     settings, scratch = _whole(Finetune, options), _whole(Scratch, words)

@@ -39,10 +39,10 @@ def command(
 ) -> None:
     """Run a fine-tuned model on new examples.
 
-    MODEL is a directory of finetune, or a Hugging Face BertForSequenceClassification, BertForTokenClassification,
-    BertForQuestionAnswering, BertForMultipleChoice, or the same for ELECTRA or GPT-2; with --ask, a pretrained BERT or
-    ELECTRA. The directories of further models of the same task and labels, before the input files, make an ensemble.
-    Batches contain examples of similar length, which changes numbers only by rounding.
+    MODEL is a directory of finetune, or a published model with the head of a task, such as
+    BertForSequenceClassification or RobertaForQuestionAnswering; with --ask, a pretrained BERT or ELECTRA. The
+    directories of further models of the same task and labels, before the input files, make an ensemble. Batches
+    contain examples of similar length, which changes numbers only by rounding.
     """
     predict.check()
     from nlptools.files import layout_names, progress, streams

@@ -46,9 +46,9 @@ def command(
 ) -> None:
     """Write log-probabilities of lines and tokens, surprisals of words, or the perplexity of a text.
 
-    MODEL is a directory of train-lm, a Hugging Face GPT-2, or an ARPA file of n-grams (.arpa, .arpa.gz); with
-    --masked, a directory of pretrain-bert, or a Hugging Face BERT with its head for masked tokens. Each line is scored
-    independently, unless --carry is given.
+    MODEL is a directory of train-lm, a published decoder ('nlptools help models' lists them), a GGUF file, or an ARPA
+    file of n-grams (.arpa, .arpa.gz); with --masked, a directory of pretrain-bert, or a published encoder with its
+    head for masked tokens. Each line is scored independently, unless --carry is given.
 
     On a CPU, the scores of a Transformer do not depend on --batch-tokens in any digit (with --choices: in fp32). With
     other models and on a GPU, batches change rounding: by about 1e-5 in fp32, 0.1 in bf16.

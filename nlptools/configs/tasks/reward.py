@@ -16,7 +16,7 @@ class RewardOptions(PretrainedOptions):
         TaskOptions,
         "model",
         None,
-        "Pretrained model: a GPT-2, a LLaMA, a model of train-lm or finetune --task instruct, a BERT or an ELECTRA.",
+        "Pretrained model: a language model (GPT-2, LLaMA, ..., train-lm, finetune --task instruct) or an encoder.",
     )
     best: str = redefined(
         TaskOptions,

@@ -31,7 +31,8 @@ class TaskOptions:
     task: str = option(REQUIRED, f"Task to learn: {', '.join(TASKS)}, or glue/NAME.", metavar="TASK", check=task)
     model: str | None = option(
         None,
-        "Pretrained model: a BERT, an ELECTRA, or a language model (GPT-2, LLaMA, train-lm except ngram and elmo).",
+        "Pretrained model: an encoder (BERT, RoBERTa, ELECTRA, ...) or a language model (GPT-2, LLaMA, ..., train-lm except"
+        " ngram).",
         short="-m",
         metavar="DIR",
     )
