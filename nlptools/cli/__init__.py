@@ -206,18 +206,29 @@ def _report(message: str, hint: str | None, code: int) -> int:
 def _internal(error: Exception) -> int:
     if isinstance(error, MemoryError):
         return _report("out of memory", "use a smaller model, batch or --threads", 70)
-    import tempfile
-
-    with tempfile.NamedTemporaryFile(
-        "w", prefix="nlptools-crash-", suffix=".log", delete=False, encoding="utf-8"
-    ) as log:
-        log.write(f"nlptools {__version__}\n{sys.argv}\n\n{traceback.format_exc()}")
+    name = _crash_log(f"nlptools {__version__}\n{sys.argv}\n\n{traceback.format_exc()}")
     text = " ".join(str(error).split()) or type(error).__name__
     return _report(
         f"internal error: {type(error).__name__}: {text[:300]}",
-        f"please report it with the traceback in {log.name}; --debug prints it",
+        f"please report it with the traceback in {name}; --debug prints it"
+        if name
+        else "please report it with the traceback, which --debug prints: there is no place for a crash log",
         70,
     )
+
+
+def _crash_log(text: str) -> str | None:
+    """Write a file among the temporary files and return its name; None if that is impossible, as on a full disk."""
+    import tempfile
+
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="nlptools-crash-", suffix=".log", delete=False, encoding="utf-8", errors="backslashreplace"
+        ) as log:
+            log.write(text)
+    except OSError:
+        return None
+    return log.name
 
 
 def debugging() -> bool:

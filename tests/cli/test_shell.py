@@ -260,6 +260,21 @@ def test_internal_error(tmp_path):
     (log,) = tmp_path.glob("nlptools-crash-*.log")
     assert str(log) in second
     assert "Traceback" in log.read_text() and "in broken" in log.read_text()
+    log.unlink()
+    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+    code = code.replace("KeyError('what nobody thought of')", "ValueError('of a file \\udcff')")
+    for more, logs in (("", 1), (full, 0)):
+        done = subprocess.run(
+            [sys.executable, "-c", more + code],
+            cwd=tmp_path,
+            env=environment(TMPDIR=str(tmp_path)),
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 70 and len(done.stderr.splitlines()) == 2 and "Traceback" not in done.stderr
+        assert len([*tmp_path.glob("nlptools-crash-*.log")]) == logs and ("no place" in done.stderr) == (not logs)
+        for path in tmp_path.glob("nlptools-crash-*.log"):
+            path.unlink()
 
 
 def test_a_directory_as_standard_input(tmp_path):
