@@ -223,6 +223,8 @@ class Fit(Generic[M]):
         self.backend.set_random_state({kind: state[name] for kind, name in own.items() if name in state})
         count = sum(name.startswith(CARRIED) for name in state)
         joint = tuple(state[f"{CARRIED}{i}"].to(self.backend.device) for i in range(count))
+        if joint:
+            self.objective.state(joint)  # raises if one is missing
         self.carried = [self._rows_of(joint, part) for part in range(self.source.share.parts)]
         self.source.restore(child(record, "source", CHECKPOINT))
         self.progress = built(RunProgress, child(record, "progress", CHECKPOINT), CHECKPOINT)
