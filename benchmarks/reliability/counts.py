@@ -61,7 +61,7 @@ PARTS = {
     ),
     "state": Part(
         "entries of a checkpoint that are dropped",
-        100,
+        276,
         (f"{ENGINE}/test_state_keys.py::test_an_entry_that_is_dropped_is_missed",),
     ),
     "ranks": Part(
