@@ -180,6 +180,7 @@ def test_a_prompt_too_long_is_cut_aloud(call: Run, words: Path, letters: Path) -
     assert done.code == 0 and "prompt cut by" in done.err and done.out.count(b"\n") == 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("more", [("--temperature", 0), ("--beam", 2), ("--contrastive", 0.5, "--top-k", 3)])
 def test_a_prompt_that_fits_is_read_whole_whatever_may_follow(call: Run, words: Path, more: tuple[object, ...]) -> None:
     prompt = " ".join(f"w{i}" for i in range(20))
@@ -214,6 +215,7 @@ def test_strict_refuses_what_would_be_cut(call: Run, words: Path) -> None:
 # -- stop texts, streams, escapes -------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("stop", ["aa", "aaa", "a", "aaaa,aa"])
 def test_a_stop_text_may_straddle_tokens(call: Run, monotone: Path, stop: str) -> None:
     for how in (("--temperature", 0), ("--beam", 2)):

@@ -242,6 +242,7 @@ def test_what_a_killed_run_leaves_goes_with_the_next(trained):
         assert not (trained / name).exists(), "also by a run that is finished already"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kill", [True, False], ids=["killed", "EIO"])
 def test_a_run_that_fails_at_any_moment_begins_again_by_the_same_command(trained, tmp_path, monkeypatch, kill):
     options = ("train-lm", "--arch", "ngram", "-t", "whitespace", "--order", "3", "--memory", "1K", "--keep-counts")

@@ -357,6 +357,7 @@ def test_sizes_that_are_none(call, value):
 # -- outputs that fail ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("what", ["bleu ref -i ref", "plot log.jsonl", "tokenize ref"])
 def test_closed_and_full_outputs(shell, ref, what):
     (ref / "log.jsonl").write_text('{"kind": "train", "step": 1, "loss": 2}\n')

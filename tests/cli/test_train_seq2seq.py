@@ -485,6 +485,7 @@ def test_odd_text_is_just_text(call: Run, text: Path) -> None:
     assert data["sha256"] == hashlib.sha256(expected).hexdigest()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "valid", [("--valid", "valid.tsv"), ("--valid-source", "valid.src", "--valid-target", "valid.trg")]
 )

@@ -89,6 +89,7 @@ def sentences(path: Path) -> Path:
     return path
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("crf", [False, True])
 def test_tags(tmp_path: Path, crf: bool) -> None:
     data = sentences(tmp_path / "a.conll")

@@ -77,6 +77,7 @@ def test_all_pieces_belong_to_a_word_and_stand_in_its_order(kind: str, tokenizer
         assert spaced.tokens == [2, 5], "white space belongs to the word after it"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_marks_are_those_of_the_text(kind: str, tokenizers: dict[str, Tokenizer]) -> None:
     """Where tokens show that a word begins, they do so at each word but the first, and nowhere inside a word."""

@@ -40,6 +40,7 @@ def folder(path: Path, bos: bool) -> Path:
     return path
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("bos", [True, False])
 def test_tokens_and_their_spans_are_those_of_transformers(tmp_path: Path, bos: bool) -> None:
     from transformers import AutoTokenizer

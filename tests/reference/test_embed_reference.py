@@ -49,6 +49,7 @@ def expected(directory: Path) -> np.ndarray:
     return np.stack(rows) / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("precision", "least"), [("fp32", 0.999999), ("bf16", 0.999)])
 def test_vectors_of_lines(directory: Path, expected: np.ndarray, precision: str, least: float) -> None:
     if precision == "bf16" and not has_bf16():

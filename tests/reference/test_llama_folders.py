@@ -93,6 +93,7 @@ def test_what_decides_whether_texts_begin_with_the_start_token(tmp_path: Path) -
     assert once == twice and once[0] == 0, "a prompt that has it gets no second one"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("settings", [GREEDY, Generate(beam=3, max_new_tokens=12), Generate(max_new_tokens=12)])
 def test_any_of_several_end_tokens_ends_a_text(settings: Generate, tmp_path: Path) -> None:
     written(tmp_path, "llama")

@@ -42,6 +42,7 @@ class _Ends(transformers.LogitsProcessor):  # type: ignore[misc]
         return scores
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("family", ["T5", "MT5"])
 def test_fillers_are_those_of_their_beam_search(family: str, tmp_path: Path) -> None:
     theirs = t5_folders.saved(tmp_path / "m", f"{family}ForConditionalGeneration")

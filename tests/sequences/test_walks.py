@@ -103,6 +103,7 @@ def chi_square(observed, expected):
     return sum((o - e * scale) ** 2 / (e * scale) for o, e in cells), max(len(cells) - 1, 0)
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("exact_from", [0, 1 << 40])
 @pytest.mark.parametrize(("weighted", "directed"), [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize(("p", "q"), [(1, 1), (0.01, 1), (4, 0.25), (0.25, 4), (30, 30), (0.5, 0.02), (0.001, 50)])

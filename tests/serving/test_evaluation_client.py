@@ -91,6 +91,7 @@ def greedy(served: Served) -> tuple[str, str]:
     return "the dog", served.client.post("/v1/completions", json=payload).json()["choices"][0]["text"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("tokenized", [True, False])
 def test_choices_have_the_scores_of_score(served: Served, tokenized: bool) -> None:
     pairs = [*PAIRS, greedy(served)] if tokenized else PAIRS

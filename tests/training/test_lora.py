@@ -44,6 +44,7 @@ def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(tensor, other[name]) for name, tensor in one.items())
 
 
+@pytest.mark.sampled(1)
 @encoders
 def test_classifies(tmp_path: Path, make: Any) -> None:
     base = artifacts.sha256(make(tmp_path / "encoder") / "model.safetensors")
@@ -60,6 +61,7 @@ def test_classifies(tmp_path: Path, make: Any) -> None:
     assert fixed and all(torch.equal(before[name], after[prefix + name]) for name in fixed)
 
 
+@pytest.mark.sampled(law="a stopped run goes on")
 def test_stop_and_go_on(tmp_path: Path) -> None:
     encoder(tmp_path / "encoder", hidden_dropout=0.1, attention_dropout=0.1)
     path, valid = table(tmp_path / "a.tsv", texts(100)), table(tmp_path / "b.tsv", texts(30, 1))
@@ -143,6 +145,7 @@ def test_mean_of_seeds_and_merge(tmp_path: Path, seeds: int) -> None:
     assert (tmp_path / "next" / "model.safetensors").is_file()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("arch", ["transformer", "modern"])
 def test_alignment(tmp_path: Path, arch: str) -> None:
     words_bundle(tmp_path / "base", arch)

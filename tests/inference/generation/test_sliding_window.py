@@ -90,6 +90,7 @@ def test_the_command_writes_as_many_tokens_as_requested(call: Run, tmp_path: Any
         assert all(len(row["tokens"]) == 80 and row["finish"] == "length" for row in found)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("more", [{"temperature": 0}, {"num_samples": 2, "top_k": 5}])
 def test_a_batch_that_is_filled_up_has_windows_of_its_own(more: dict[str, Any]) -> None:
     model, rng = tiny("transformer"), np.random.default_rng(3)

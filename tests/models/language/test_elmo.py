@@ -98,6 +98,7 @@ def test_a_layer_without_limits_is_that_of_pytorch(dtype: torch.dtype) -> None:
     assert torch.allclose(last_cell, cell[0], **near) and last_cell.dtype == torch.float32
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("limits", [Limits(), Limits(0.6, 0.5), Limits(0.6, 0.0)])
 def test_gradients_of_layers_with_limits(limits: Limits) -> None:
     """Finite differences; the limits are reached at some steps and not at others."""

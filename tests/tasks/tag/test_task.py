@@ -114,6 +114,7 @@ def iob1(made: list[list[tuple[str, str]]]) -> list[list[tuple[str, str]]]:
     return out
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("crf", [False, True])
 def test_the_columns_that_predict_writes_have_the_f1_of_the_validation(tmp_path: Path, crf: bool) -> None:
     train_file = columns(tmp_path / "eng.train", iob1(sentences(150)))

@@ -34,6 +34,7 @@ def child():
     process.communicate()
 
 
+@pytest.mark.sampled(law="signals and failures")
 @pytest.mark.parametrize(
     ("number", "text"),
     [

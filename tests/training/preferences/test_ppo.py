@@ -109,6 +109,7 @@ def test_units_of_rewards_do_not_matter(tmp_path: Path, algorithm: str) -> None:
     assert rows(tmp_path / "raw", "train")[0]["reward"] == one[0]["reward"]
 
 
+@pytest.mark.sampled(law="a stopped run goes on")
 @pytest.mark.usefixtures("bf16_everywhere")
 @pytest.mark.parametrize(("call", "precision"), [(3, "fp32"), (17, "fp32"), (3, "bf16")])
 def test_stop_and_go_on(tmp_path: Path, call: int, precision: str) -> None:
@@ -130,6 +131,7 @@ def test_stops_at_the_limit(tmp_path: Path) -> None:
     assert done.steps < 200 and log[-1]["kl"] > 0.3 and all(row["kl"] <= 0.3 for row in log[:-1])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("command", "message"),
     [
