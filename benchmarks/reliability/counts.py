@@ -163,8 +163,8 @@ def ran(test: str, env: Mapping[str, str]) -> dict[str, Any]:
     bad = next((child for child in found if child.tag in ("failure", "error", "skipped")), None)
     outcome = "passed" if bad is None else "skipped" if bad.tag == "skipped" else "failed"
     numbers = {each.attrib["name"]: float(each.attrib["value"]) for each in found.iter("property")}
-    count = int(numbers.pop(COUNT, 1)) if outcome == "passed" else 0
-    note = {} if bad is None else {"note": bad.attrib.get("message", "")[:500]}
+    count = int(numbers.pop(COUNT, 1)) * (outcome == "passed")
+    note = {} if bad is None else {"note": bad.attrib.get("message", "").replace(f"{ROOT}/", "")[:500]}
     return {"outcome": outcome, "seconds": float(found.attrib["time"]), COUNT: count, "numbers": numbers, **note}
 
 
