@@ -16,6 +16,7 @@ from toy_trainers import TRAINERS, data
 from nlptools import bundle
 from nlptools.errors import BundleError
 from nlptools.files import artifacts, directory_lock, hub_cache, replaced_run, run_paths
+from nlptools.files.input_parts import InputPart
 from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.run_state import RUNNING, STOPPED, run_state
 from nlptools.vectors.files.formats import load as vectors
@@ -164,6 +165,7 @@ def test_a_folder_of_this_name_that_is_no_run_stays(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("a\n")
     for path in ("text", "folder/text", "."):
         run_paths.restore(tmp_path / path)
+    run_paths.restore(InputPart(str(tmp_path / "text"), 0))
     replaced_run.settle(tmp_path)
     replaced_run.drop(tmp_path)
     assert {*contents(tmp_path)} == {".replaced/file", "text"}
