@@ -17,7 +17,7 @@ def restore(path: str | Path) -> None:
     Raises:
         BundleError: a directory without a model, or nothing, is at `path`, because another run is replacing it or was killed.
     """
-    given = Path(str(path))  # an `InputPart` is no name that Path takes
+    given = Path(str.__str__(os.fspath(path)))  # of an `InputPart` too, which Path does not take
     if REPLACED in given.parts or "\0" in str(path):  # the run from before, by its own name; or no name of a file
         return
     real = Path(os.path.realpath(path))
