@@ -88,7 +88,6 @@ def test_variants_of_gemma_that_llama_cpp_does_not_have(tmp_path: Path) -> None:
         "has 1 layer with a sliding window, then one without, in a gemma2": ("gemma2", {"whole_layers": (0,)}),
         "has 5 layers with a sliding window, then one without, in a gemma3": ("gemma3", {"whole_layers": (2, 5)}),
         "always has attn_logit_softcapping": ("gemma2", {"score_cap": 0.0}),
-        "no rope_local_base_freq 500.0": ("gemma3", {"local_rope_theta": 500.0}),
         "no tie_word_embeddings False": ("gemma2", {"tie_word_embeddings": False}),
     }
     for number, (words, (family, more)) in enumerate(changes.items()):
@@ -98,6 +97,60 @@ def test_variants_of_gemma_that_llama_cpp_does_not_have(tmp_path: Path) -> None:
     whole = gguf_models.language_model(tmp_path / "whole", "gemma3", sliding_window=0, whole_layers=(), logit_cap=9.0)
     convert(str(whole), str(tmp_path / "whole.gguf"))
     assert scores(tmp_path / "whole.gguf") == pytest.approx(scores(whole), abs=1e-6)
+
+
+def test_the_base_of_positions_in_layers_with_a_window(tmp_path: Path) -> None:
+    directory, file = gguf_models.language_model(tmp_path / "lm", "gemma3", local_rope_theta=50.0), tmp_path / "lm.gguf"
+    convert(str(directory), str(file))
+    assert gguf_file.read(file).metadata["gemma3.rope.freq_base_swa"] == 50.0
+    assert scores(file) == pytest.approx(scores(directory), abs=1e-6)
+    rewritten(file, tmp_path / "plain.gguf", {}, drop=("gemma3.rope.freq_base_swa",))
+    usual = gguf_models.language_model(tmp_path / "usual", "gemma3")
+    assert scores(tmp_path / "plain.gguf") == pytest.approx(scores(usual), abs=1e-6), "10,000 as in llama.cpp"
+
+
+def test_numbers_of_the_model_are_read_as_llama_cpp_does_or_refused_by_name(tmp_path: Path) -> None:
+    file, other = tmp_path / "lm.gguf", tmp_path / "x.gguf"
+    directory = gguf_models.language_model(tmp_path / "lm", "qwen2", num_key_value_heads=4)
+    convert(str(directory), str(file))
+    factor = ("qwen2.rope.scaling.type", "qwen2.rope.scaling.factor")
+    dropped = (*factor, "qwen2.rope.freq_base", "qwen2.attention.head_count_kv", "qwen2.attention.key_length")
+    kept: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+        ({}, factor[:1]),  # a factor alone is a linear one
+        ({"qwen2.rope.scale_linear": 2.0}, factor),
+        ({"qwen2.expert_count": 0, "qwen2.attention.scale": 0.0, "qwen2.logit_scale": 1.0}, ()),
+        ({"qwen2.rope.scaling.finetuned": True, "qwen2.attention.causal": True, "qwen2.pooling_type": 1}, dropped[2:]),
+    ]
+    for changes, without in kept:
+        rewritten(file, other, {}, drop=without, **changes)
+        assert scores(other) == pytest.approx(scores(directory), abs=1e-6), changes
+    plain = gguf_models.language_model(tmp_path / "plain", "qwen2", num_key_value_heads=4, rope_scaling=None)
+    for changes, without in (({}, factor), ({factor[0]: "none"}, ())):
+        rewritten(file, other, {}, drop=without, **changes)
+        assert scores(other) == pytest.approx(scores(plain), abs=1e-6)
+    wrong: dict[str, Any] = {
+        "rope.scaling.type": "yarn",
+        "rope.scaling.attn_factor": 1.5,
+        "rope.dimension_count": 8,
+        "attention.value_length": 32,
+        "attention.sliding_window": 4,
+        "attention.scale": 0.5,
+        "attention.causal": False,
+        "attention.clamp_kqv": 8.0,
+        "final_logit_softcapping": 30.0,
+        "logit_scale": 0.1,
+        "expert_count": 8,
+        "rope.dimension_sections": [1, 1, 1, 1],
+    }
+    for name, value in wrong.items():
+        rewritten(file, other, {}, **{f"qwen2.{name}": value})
+        with pytest.raises(BundleError, match="not supported") as error:
+            open_model(other)
+        said = {"rope.scaling.type": "'yarn'", "attention.sliding_window": "sliding windows"}
+        assert said.get(name, f"qwen2.{name}") in str(error.value), name
+    rewritten(file, other, {}, drop=("qwen2.attention.layer_norm_rms_epsilon",))
+    with pytest.raises(BundleError, match=r"no qwen2\.attention\.layer_norm_rms_epsilon"):
+        open_model(other)
 
 
 def test_the_metadata_as_the_package_reads_it(tmp_path: Path) -> None:
@@ -271,7 +324,9 @@ def test_numbers_that_f16_cannot_hold(tmp_path: Path) -> None:
 # -- reading ---------------------------------------------------------------------------------------------------------------
 
 
-def rewritten(source: Path, target: Path, types: dict[str, str], **metadata: Any) -> dict[str, np.ndarray]:
+def rewritten(
+    source: Path, target: Path, types: dict[str, str], *, drop: tuple[str, ...] = (), **metadata: Any
+) -> dict[str, np.ndarray]:
     """Write `source` again with tensors of these types and random blocks, and other metadata; returns their numbers."""
     file = gguf_file.read(source)
     data = source.read_bytes()
@@ -294,9 +349,8 @@ def rewritten(source: Path, target: Path, types: dict[str, str], **metadata: Any
             chosen[name] = quants.dequantize(rows, GGMLQuantizationType(kind)).reshape(place.shape)
         else:
             held[name] = (place.type, place.shape, data[place.start : place.start + place.size])
-    begin = gguf_writer.begin(
-        {**file.metadata, **metadata}, {name: (kind, shape) for name, (kind, shape, _) in held.items()}
-    )
+    values = {key: value for key, value in file.metadata.items() if key not in drop} | metadata
+    begin = gguf_writer.begin(values, {name: (kind, shape) for name, (kind, shape, _) in held.items()})
     target.write_bytes(begin + b"".join(gguf_writer.padded(content) for _, _, content in held.values()))
     return chosen
 

@@ -89,7 +89,7 @@ _QWEN = {"use_sliding_window": True, "sliding_window": 4}
 _SEQUENCES = ("SequenceClassification", "TokenClassification", "QuestionAnswering")
 FAMILIES = {
     "llama": Family("Llama", ({}, {"num_key_value_heads": 4, "attention_bias": True, "mlp_bias": True}, *_SCALED),
-                    _SEQUENCES),
+                    _SEQUENCES, refused=(({"is_causal": False}, "is_causal false is not supported"),)),
     "mistral": Family("Mistral", ({"sliding_window": None, "head_dim": 12}, {"sliding_window": 5}), _SEQUENCES),
     "qwen2": Family("Qwen2", ({"tie_word_embeddings": True}, {**_QWEN, "max_window_layers": 1}), _SEQUENCES),
     "qwen3": Family(

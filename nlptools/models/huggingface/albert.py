@@ -66,6 +66,7 @@ FAMILY = EncoderFolders(
             "hidden_dropout": ("hidden_dropout_prob", 0.0),
             "attention_dropout": ("attention_probs_dropout_prob", 0.0),
         },
+        activation=("hidden_act", "gelu_new"),
         reads=_reads,
         writes=lambda config: {"position_embedding_type": "absolute", "inner_group_num": 1},
     ),

@@ -50,6 +50,12 @@ def is_of_a_head(name: str) -> bool:
     return name.split(".")[0] in (*TASK_HEADS, *BESIDE_HEADS)
 
 
+def refuse_both_ways(data: JsonObject) -> None:
+    """Raise BundleError for a decoder in whose layers positions see later ones."""
+    if data.get("is_causal") is False:
+        raise BundleError("config.json: is_causal false is not supported: each position would see later ones")
+
+
 def given(data: JsonObject, name: str) -> int | None:
     """A size in a config.json that may leave it out, or have null: None then. Raises BundleError for 0, which some of our
     configurations have for a default.

@@ -213,6 +213,7 @@ class DecoderFolders:
         layout = self.layouts[str(data["model_type"])]
         for name in ("num_key_value_heads", "head_dim", "intermediate_size", "sliding_window"):
             checks.given(data, name)
+        checks.refuse_both_ways(data)
         values: JsonObject = {}
         for ours, (theirs, default) in layout.sizes.items():
             values[ours] = default if data.get(theirs) is None else data[theirs]

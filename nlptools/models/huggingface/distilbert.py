@@ -50,7 +50,7 @@ FAMILY = EncoderFolders(
             "attention_dropout": ("attention_dropout", 0.1),
             "pad": ("pad_token_id", 0),
         },
-        activation="activation",
+        activation=("activation", "gelu"),
         fixed={
             "type_vocab_size": 0,
             "layer_norm_eps": 1e-12,

@@ -63,7 +63,7 @@ class EncoderLayout(Generic[C]):
         pretraining: the ends of names of classes with only these heads.
         copies: of tied weights, for masked tokens: the weight.
         sizes: ours: theirs, and their default, of the fields of config.json.
-        activation: their name of the activation.
+        activation: their name of the activation, and its default.
         fixed: fields of ours that all folders have alike.
         reads: more fields of ours, given config.json. Raises BundleError for a variant that is not supported.
         writes: more fields of theirs.
@@ -85,7 +85,7 @@ class EncoderLayout(Generic[C]):
     pretraining: Mapping[frozenset[str], str] = field(default_factory=dict)
     copies: Mapping[str, str] = field(default_factory=dict)
     sizes: Mapping[str, tuple[str, Json]] = field(default_factory=lambda: SIZES)
-    activation: str = "hidden_act"
+    activation: tuple[str, str] = ("hidden_act", "gelu")
     fixed: Mapping[str, Json] = field(default_factory=dict)
     reads: Callable[[JsonObject], JsonObject] = lambda data: {}
     writes: Callable[[C], JsonObject] = lambda config: {}
@@ -178,7 +178,7 @@ class EncoderFolders(Generic[C]):
             "model_type": config.layout,
             "architectures": [layout.class_name(heads)],
             **{theirs: vars(config)[ours] for ours, (theirs, _) in layout.sizes.items()},
-            layout.activation: config.activation,
+            layout.activation[0]: config.activation,
             "torch_dtype": "float32",
             **layout.writes(config),
         }
@@ -193,7 +193,7 @@ class EncoderFolders(Generic[C]):
         missing = [layout.sizes[name][0] for name, value in values.items() if value is None]
         if missing:
             raise BundleError(f"config.json: no {missing[0]}")
-        activation = checks.activation(data.get(layout.activation, "gelu"))
+        activation = checks.activation(data.get(*layout.activation))
         values |= {"layout": layout.model_type, "activation": activation, **layout.fixed, **layout.reads(data)}
         return checks.built(self.sizes, values)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nlptools.models.huggingface.gguf_names import GGUFLayout
-from nlptools.models.huggingface.gguf_rotary import rotary_from, rotary_to
+from nlptools.models.huggingface.gguf_rotary import ROTARY, rotary_from, rotary_to
 
 BLOCK = {
     "self_attn.q_proj": "attn_q",
@@ -40,6 +40,7 @@ LLAMA = GGUFLayout(
     "model.layers.",
     {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"},
     BLOCK,
+    also=ROTARY,
     fixed={"hidden_act": ("silu",)},
     writes=rotary_to,
     reads=rotary_from,

@@ -12,6 +12,7 @@ from nlptools.files.gguf_file import GGUFFile
 from nlptools.json_types import JsonObject
 from nlptools.models.encoders.bert import EncoderConfig
 from nlptools.models.huggingface.gguf_names import GGUFLayout, Metadata, Weights
+from nlptools.models.huggingface.gguf_rotary import base_of
 
 POOLINGS = {"mean": 1, "cls": 2, "last": 3}  # names in `layers.pooling`: numbers in files
 _POSITIONS = "encoder.position_embedding.weight"
@@ -93,6 +94,7 @@ _BERT = GGUFLayout(
     writes=_both_ways,
     reads=_segments,
     prepared=_plain_encoder,
+    causal=False,
 )
 
 
@@ -112,8 +114,7 @@ def _nomic_to(data: JsonObject, layout: GGUFLayout) -> Metadata:
 
 
 def _nomic_from(file: GGUFFile, layout: GGUFLayout) -> JsonObject:
-    base = file.metadata.get(layout.key("rope.freq_base"))
-    return {**_segments(file, layout), **({} if base is None else {"rotary_emb_base": float(str(base))})}
+    return {**_segments(file, layout), "rotary_emb_base": base_of(file, layout)}
 
 
 _NOMIC = replace(
@@ -135,6 +136,7 @@ _NOMIC = replace(
         "mlp.down_proj": "ffn_down",
         "post_mlp_layernorm": "layer_output_norm",
     },
+    also=("rope.freq_base",),
     fixed={"hidden_act": ("silu", "swish")},
     writes=_nomic_to,
     reads=_nomic_from,
@@ -206,6 +208,7 @@ _MODERN = GGUFLayout(
         "mlp.Wo": "ffn_down",
     },
     prefix="model.",
+    also=("attention.sliding_window", "attention.sliding_window_pattern"),
     fixed={
         "hidden_activation": ("gelu", "silu", "swish"),
         **dict.fromkeys(("attention_bias", "mlp_bias", "norm_bias"), (False,)),
@@ -213,6 +216,7 @@ _MODERN = GGUFLayout(
     writes=_modern_to,
     reads=_modern_from,
     prepared=_without_heads,
+    causal=False,
 )
 
 
@@ -250,6 +254,7 @@ _T5 = GGUFLayout(
     writes=lambda data, layout: {layout.key("attention.causal"): False},
     reads=lambda file, layout: {"architectures": ["T5EncoderModel"], "is_encoder_decoder": False},
     prepared=_without_heads,
+    causal=False,
 )
 _GATED_T5 = replace(
     _T5,

@@ -16,10 +16,10 @@ from nlptools.files.gguf_file import GGUFFile
 from nlptools.json_types import Json, JsonObject
 from nlptools.models.huggingface.gguf_decoders import BLOCK, LLAMA
 from nlptools.models.huggingface.gguf_names import GGUFLayout, Metadata
-from nlptools.models.huggingface.gguf_rotary import number, rotary_from, rotary_to
+from nlptools.models.huggingface.gguf_rotary import ROTARY, number, rotary_from, rotary_to
 
-_HEAD = 256
 _LOCAL_BASE = 10000.0  # of rotary positions in layers with a window
+_LOCAL_KEY = "rope.freq_base_swa"
 _WHOLE, _LOCAL = "full_attention", "sliding_attention"
 _BOTH_WAYS = "use_bidirectional_attention"
 
@@ -58,11 +58,9 @@ def _writes(version: _Version, data: JsonObject, layout: GGUFLayout) -> Metadata
             f"llama.cpp has no query_pre_attn_scalar {data['query_pre_attn_scalar']} in a {layout.arch} of these sizes,"
             f" expected {size}"
         )
-    if data.get("rope_local_base_freq", _LOCAL_BASE) != _LOCAL_BASE:
-        raise BundleError(
-            f"llama.cpp has no rope_local_base_freq {data['rope_local_base_freq']}, expected {_LOCAL_BASE}"
-        )
     out, windowed = rotary_to(data, layout), data["layer_types"] != [_WHOLE] * layers
+    if data.get("rope_local_base_freq", _LOCAL_BASE) != _LOCAL_BASE:
+        out[layout.key(_LOCAL_KEY)] = number(data["rope_local_base_freq"])
     if (windowed or version.needs) and data["layer_types"] != version.kinds(layers):
         windows = messages.counted(version.period - 1, "layer")
         raise BundleError(
@@ -79,19 +77,21 @@ def _writes(version: _Version, data: JsonObject, layout: GGUFLayout) -> Metadata
 
 
 def _reads(version: _Version, file: GGUFFile, layout: GGUFLayout) -> JsonObject:
-    sizes: JsonObject = {"head_dim": _HEAD, **rotary_from(file, layout)}
+    sizes: JsonObject = {}
     for key in ("num_hidden_layers", "hidden_size", "num_attention_heads"):
         value = file.metadata.get(layout.key(next(theirs for theirs, ours in layout.sizes.items() if ours == key)))
         if type(value) is not int or value < 1:
             raise file.bad(f"{key} is {value!r:.80}, expected a whole number from 1")
         sizes[key] = value
+    sizes["head_dim"] = int(str(sizes["hidden_size"])) // int(str(sizes["num_attention_heads"]))
+    sizes |= rotary_from(file, layout)
     window, layers = file.metadata.get(layout.key("attention.sliding_window"), 0), int(str(sizes["num_hidden_layers"]))
     pattern = file.metadata.get(layout.key("attention.sliding_window_pattern"), version.period)
     if pattern != version.period:
         raise file.bad(f"attention.sliding_window_pattern {pattern!r:.80} is not supported, expected {version.period}")
     if not window and version.needs:
         raise file.bad("no attention.sliding_window")
-    base = file.metadata.get(layout.key("rope.freq_base_swa"), _LOCAL_BASE)
+    base = file.metadata.get(layout.key(_LOCAL_KEY), _LOCAL_BASE)
     out: JsonObject = {
         **sizes,
         "query_pre_attn_scalar": version.score_size(sizes),
@@ -106,6 +106,7 @@ def _reads(version: _Version, file: GGUFFile, layout: GGUFLayout) -> JsonObject:
 
 
 def _layout(arch: str, model_type: str, version: _Version, tied: bool, **more: Any) -> GGUFLayout:
+    local = (_LOCAL_KEY,) * (model_type == "gemma3_text")
     return replace(
         LLAMA,
         arch=arch,
@@ -116,6 +117,7 @@ def _layout(arch: str, model_type: str, version: _Version, tied: bool, **more: A
             "pre_feedforward_layernorm": "ffn_norm",
             "post_feedforward_layernorm": "post_ffw_norm",
         },
+        also=(*ROTARY, *version.caps, "attention.sliding_window", "attention.sliding_window_pattern", *local),
         fixed={
             "hidden_activation": ("gelu_pytorch_tanh",),
             "attention_bias": (False,),
@@ -150,6 +152,7 @@ GEMMAS = (
         _Version(6, 0, {}, needs=True),
         tied=True,
         marks={_BOTH_WAYS: True},
+        causal=False,
         dense=("dense_2", "dense_3"),
     ),
 )

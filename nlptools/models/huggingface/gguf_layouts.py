@@ -24,6 +24,18 @@ from nlptools.models.huggingface.gguf_rotary import ROPE_FACTORS, rope_factors, 
 LAYOUTS = (*DECODERS, *GEMMAS, *ENCODERS)
 _NORM = "norm.weight"
 _FRACTIONS = ("epsilon", "freq_base", "freq_base_swa")
+_CAUSAL = "attention.causal"
+_OMITTED = {"attention.head_count_kv": "attention.head_count", "rope.freq_base": 10000.0}  # or where else to look
+_SAY_NOTHING = (  # of what is computed
+    *("vocab_size", "pooling_type", "decoder_start_token_id", "decoder_block_count", "rope.scaling.finetuned"),
+    "rope.scaling.original_context_length",  # of scalings that are refused
+)
+_OF_A_HEAD = tuple(
+    name
+    for part in ("attention.key_length", "attention.value_length", "rope.dimension_count")
+    for name in (part, f"{part}_swa")
+)
+_OF_DENSE = ("_feat_in", "_feat_out")
 _LACKS = {  # what llama.cpp does not have, by model_type
     "mpnet": "learned scores of distances in an encoder like BERT",
     "albert": "shared layers",
@@ -123,14 +135,37 @@ def config_of(file: GGUFFile) -> JsonObject:
     data: JsonObject = {"model_type": layout.model_types[0], **layout.marks}
     data |= {key: values[0] for key, values in layout.fixed.items()}
     for key, name in layout.sizes.items():
-        value = file.metadata.get(layout.key(key))
+        value = file.metadata.get(layout.key(key), _OMITTED.get(key))
+        if isinstance(value, str):
+            value = file.metadata.get(layout.key(value))
         if isinstance(value, (int, float)):
             data[name] = value
+        elif key.endswith("epsilon"):
+            raise file.bad(f"no {layout.key(key)}")
     embedding = file.tensors.get("token_embd.weight")
     if embedding is None or len(embedding.shape) != 2:
         raise file.bad("no tensor token_embd.weight")
     data["vocab_size"] = embedding.shape[0]
-    return data | layout.reads(file, layout)
+    data |= layout.reads(file, layout)
+    _check_keys(file, layout, data)
+    return data
+
+
+def _check_keys(file: GGUFFile, layout: GGUFLayout, data: JsonObject) -> None:
+    """Raise BundleError for a number of the model in the file that would change what is computed, and is not read."""
+    if file.flag(layout.key(_CAUSAL), layout.causal) != layout.causal:
+        raise file.bad(f"{layout.key(_CAUSAL)} {str(not layout.causal).lower()} is not supported")
+    heads = file.id(layout.key("attention.head_count")) or 1
+    head = data.get("head_dim") or data.get("d_kv") or int(str(data.get("hidden_size", 0))) // heads
+    usual = {**dict.fromkeys(_OF_A_HEAD, head), "attention.head_count_kv": heads}
+    known = (_CAUSAL, *_SAY_NOTHING, *layout.also, *(name for name in layout.sizes if name not in _OF_A_HEAD))
+    for key, value in file.metadata.items():
+        name = key.removeprefix(f"{layout.arch}.")
+        if name == key or name in known or isinstance(value, str) or (layout.dense and name.endswith(_OF_DENSE)):
+            continue
+        nothing = (usual[name],) if name in usual else (0, 1) if name.endswith(("scale", "factor")) else (0, [])
+        if value not in nothing:
+            raise file.bad(f"{key} {value!r:.80} is not supported")
 
 
 def with_scaling(data: JsonObject, tensors: dict[str, Tensor]) -> JsonObject:

@@ -24,6 +24,7 @@ class GGUFLayout:
         arch: in the file.
         model_types: in config.json; the first is read.
         sizes: keys in the file, after the architecture: fields of config.json.
+        also: further keys in the file that `reads` reads.
         fixed: fields of config.json that have one value there, and these values; the first is read.
         marks: fields of config.json that tell a layout from the next ones with the same model type.
         marking: a tensor that tells it from the next ones with the same architecture; "": none.
@@ -34,6 +35,7 @@ class GGUFLayout:
         writes, reads: more of the metadata, and of config.json. Both raise BundleError for what is not supported.
         prepared: our configuration and weights, as the family of the first model type has them. Raises UsageError.
         windows: whether layers may have sliding windows.
+        causal: whether positions do not see later ones.
         norm_offset: what is added to the weights of norms in the file.
         permuted: whether rows of queries and keys are permuted.
         transposed: linear maps (in, out) in the folder.
@@ -49,6 +51,7 @@ class GGUFLayout:
     block: Mapping[str, str]
     prefix: str = ""
     file_layer: str = "blk."
+    also: tuple[str, ...] = ()
     fixed: Mapping[str, tuple[Json, ...]] = field(default_factory=dict)
     marks: Mapping[str, Json] = field(default_factory=dict)
     marking: str = ""
@@ -56,6 +59,7 @@ class GGUFLayout:
     reads: Callable[[GGUFFile, GGUFLayout], JsonObject] = lambda file, layout: {}
     prepared: Callable[[Any, Weights], tuple[Any, Weights]] = lambda config, weights: (config, weights)
     windows: bool = False
+    causal: bool = True
     norm_offset: float = 0.0
     permuted: bool = False
     transposed: tuple[str, ...] = ()

@@ -12,7 +12,9 @@ from nlptools.layers.rotary_scaling import rotary_rates
 from nlptools.models.huggingface.gguf_names import GGUFLayout, Metadata
 
 ROPE_FACTORS = "rope_freqs.weight"
+ROTARY = ("rope.scaling.type", "rope.scaling.factor", "rope.scale_linear", "attention.key_length")
 _LLAMA3: JsonObject = {"rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+_BASE = 10000.0  # where a file says no other
 _LLAMA3_LENGTH = 8192  # before its context was extended
 
 
@@ -33,11 +35,12 @@ def rotary_to(data: JsonObject, layout: GGUFLayout) -> Metadata:
 
 def rotary_from(file: GGUFFile, layout: GGUFLayout) -> JsonObject:
     """The fields of config.json for rotary positions, heads and biases. Raises BundleError for an unsupported variant."""
-    kind = file.text(layout.key("rope.scaling.type"), "none")
+    kind = file.text(layout.key("rope.scaling.type"), "linear")
     if kind not in ("none", "linear"):
         raise file.bad(f"rotary positions scaled by {kind!r} are not supported")
-    factor = file.metadata.get(layout.key("rope.scaling.factor"), 1.0)
-    scaled = kind == "linear" and factor != 1.0
+    older = file.metadata.get(layout.key("rope.scale_linear"), 1.0)
+    factor = file.metadata.get(layout.key("rope.scaling.factor"), older)
+    scaled = kind == "linear" and factor not in (0.0, 1.0)
     if file.metadata.get(layout.key("attention.sliding_window")) and not layout.windows:
         raise file.bad("sliding windows are not supported")
     head = file.metadata.get(layout.key("attention.key_length"))
@@ -47,6 +50,11 @@ def rotary_from(file: GGUFFile, layout: GGUFLayout) -> JsonObject:
         "tie_word_embeddings": "output.weight" not in file.tensors,
         **_biases(file),
     }
+
+
+def base_of(file: GGUFFile, layout: GGUFLayout) -> float:
+    """The base of rotary positions, as llama.cpp reads it. Raises BundleError."""
+    return number(file.metadata.get(layout.key("rope.freq_base"), _BASE))
 
 
 def _biases(file: GGUFFile) -> JsonObject:

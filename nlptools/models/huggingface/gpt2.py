@@ -76,6 +76,7 @@ def config_to_hf(config: GPTConfig, heads: tuple[str, ...] = ()) -> JsonObject:
 
 def config_from_hf(data: JsonObject, **more: bool) -> GPTConfig:
     """The configuration in a config.json, with `more` fields. Raises BundleError for a variant that is not GPT-2."""
+    checks.refuse_both_ways(data)
     if data.get("scale_attn_by_inverse_layer_idx") or not data.get("scale_attn_weights", True):
         raise BundleError("config.json: attention scaled in another way than GPT-2's is not supported")
     values = {ours: data[theirs] for ours, theirs in _SIZES.items() if theirs in data}

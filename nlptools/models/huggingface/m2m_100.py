@@ -5,6 +5,7 @@ Norm before each sublayer and after the last; positions are computed as in fairs
 
 from __future__ import annotations
 
+from nlptools.errors import BundleError
 from nlptools.json_types import JsonObject
 from nlptools.models.huggingface.encoder_decoder_folders import (
     SIZES,
@@ -12,9 +13,13 @@ from nlptools.models.huggingface.encoder_decoder_folders import (
     EncoderDecoderLayout,
 )
 
+_START = 2  # of the decoder, where config.json names no other
+
 
 def _reads(data: JsonObject) -> JsonObject:
-    pad = data.get("pad_token_id", 1)
+    pad, start = data.get("pad_token_id", 1), data.get("decoder_start_token_id", _START)
+    if start == pad:
+        raise BundleError(f"config.json: decoder_start_token_id is the padding, {pad!r:.80}, which is not supported")
     return {"position_offset": pad + 1 if isinstance(pad, int) else 0}
 
 
@@ -26,7 +31,7 @@ FAMILY = EncoderDecoderFolders(
         sizes={**SIZES, "pad": ("pad_token_id", 1), "scale_embedding": ("scale_embedding", True)},
         activation=("activation_function", "relu"),
         reads=_reads,
-        start=2,
+        start=_START,
         has_bias=False,
         ignored=r"(encoder|decoder)\.embed_positions\.weights",
     )

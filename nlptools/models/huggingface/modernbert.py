@@ -117,7 +117,7 @@ FAMILY = EncoderFolders(
             "classifier_bias": ("classifier_bias", False),
             "classifier_pooling": ("classifier_pooling", "cls"),
         },
-        activation="hidden_activation",
+        activation=("hidden_activation", "gelu"),
         fixed={"type_vocab_size": 0},
         reads=_reads,
         writes=_writes,

@@ -44,11 +44,9 @@ def _prepared(data: JsonObject) -> JsonObject:
         if data.get(name, value) != value:
             raise BundleError(f"config.json: {name} {data[name]!r:.80} is not supported, expected {value}")
     activation = data.get("activation_function")
-    if activation is not None:
-        if activation != "swiglu":
-            raise BundleError(f"config.json: activation {activation!r:.80} is not supported, expected 'swiglu'")
-        published["hidden_act"] = "silu"
-    return {**published, **data}
+    if activation not in (None, "swiglu"):
+        raise BundleError(f"config.json: activation {activation!r:.80} is not supported, expected 'swiglu'")
+    return {"hidden_act": "silu", **published, **data}
 
 
 def _reads(data: JsonObject) -> JsonObject:

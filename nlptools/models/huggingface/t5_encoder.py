@@ -48,7 +48,7 @@ def _layout(model_type: str, classes: str, feed_forward: str) -> EncoderLayout[T
             "hidden_dropout": ("dropout_rate", 0.1),
             "pad": ("pad_token_id", 0),
         },
-        activation="dense_act_fn",
+        activation=("dense_act_fn", "gelu"),
         fixed={"type_vocab_size": 0, "sequence_activation": "tanh", "choice_activation": "tanh"},
         reads=lambda data: _reads({"feed_forward_proj": feed_forward, **data}),
         writes=lambda config: {**t5.written_feed_forward(config), "is_encoder_decoder": False, "use_cache": False},
