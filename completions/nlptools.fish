@@ -829,7 +829,7 @@ complete -c nlptools -n '__fish_seen_subcommand_from prompt' -l config -r -d 'Re
 complete -c nlptools -n '__fish_seen_subcommand_from prompt' -l dump-config -d 'Print the resolved options in the format of --config, and exit.'
 complete -c nlptools -n '__fish_seen_subcommand_from prompt' -s h -d 'Show the main options and an example, and exit.'
 complete -c nlptools -n '__fish_seen_subcommand_from prompt' -l help -d 'Show this message and exit.'
-complete -c nlptools -n '__fish_seen_subcommand_from generate' -l max-new-tokens -r -d 'Maximum number of new tokens. Default: 64; encoder-decoders: 50 more than the source.'
+complete -c nlptools -n '__fish_seen_subcommand_from generate' -l max-new-tokens -r -d 'Maximum number of new tokens, including the end token of most encoder-decoders. Default: 64; encoder-decoders: 50 more than the source.'
 complete -c nlptools -n '__fish_seen_subcommand_from generate' -l min-new-tokens -r -d 'Minimum number of new tokens before the end-of-text token.'
 complete -c nlptools -n '__fish_seen_subcommand_from generate' -l temperature -r -d 'Divide the logits by X; 0: greedy decoding.'
 complete -c nlptools -n '__fish_seen_subcommand_from generate' -l top-k -r -d 'Sample from the K most likely tokens; 0: from all.'

@@ -15,7 +15,8 @@ class Generate:
 
     max_new_tokens: int | None = option(
         None,
-        "Maximum number of new tokens. Default: 64; encoder-decoders: 50 more than the source.",
+        "Maximum number of new tokens, including the end token of most encoder-decoders. Default: 64; encoder-decoders: 50"
+        " more than the source.",
         low=1,
         metavar="N",
     )

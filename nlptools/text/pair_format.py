@@ -32,6 +32,7 @@ class PairMarks:
         eos: the end of a target.
         given: tokens after `start` with which every target begins: the decoder reads them, and does not predict them.
         before, after: of a source; `after` None: the end.
+        ends_at_limit: whether `eos` is the last of the most tokens that a target may have, whatever the model predicts.
     """
 
     start: int
@@ -39,6 +40,7 @@ class PairMarks:
     given: tuple[int, ...] = ()
     before: tuple[int, ...] = ()
     after: tuple[int, ...] | None = None
+    ends_at_limit: bool = False
 
     @property
     def ends(self) -> tuple[int, ...]:
@@ -157,7 +159,7 @@ class PairFormat:
 
 def plain(start: int, eos: int) -> PairFormat:
     """The format of a model that puts only the end token around texts."""
-    return PairFormat("", PairMarks(start, eos))
+    return PairFormat("", PairMarks(start, eos, ends_at_limit=True))
 
 
 def read(directory: Path, config: Mapping[str, Json], tokenizer: Tokenizer, start: int, eos: int) -> PairFormat:
@@ -173,7 +175,9 @@ def read(directory: Path, config: Mapping[str, Json], tokenizer: Tokenizer, star
     """
     settings = read_config(directory)
     before, after = tokenizer.around() if isinstance(tokenizer, HuggingFace) else ([], [])
-    forced = _forced(directory, config)
+    forced, last = (_forced(directory, config, name) for name in ("forced_bos_token_id", "forced_eos_token_id"))
+    if last not in (None, eos):
+        raise BundleError(f"{display(str(directory))}: forced_eos_token_id is {last}, expected the end token, {eos}")
     vocab = tokenizer.vocab
     family = _FAMILIES.get(classic_files.family(directory))
     tokens = {} if family is None or vocab is None else _tokens(family, vocab)
@@ -184,14 +188,15 @@ def read(directory: Path, config: Mapping[str, Json], tokenizer: Tokenizer, star
         given = (forced,) if forced is not None and forced != eos else tuple(before)
         # a template without the end is not made for the model
         ends = tuple(after) if eos in after else (eos,)
-        return PairFormat(str(directory), PairMarks(start, eos, given, tuple(before), ends))
+        marks = PairMarks(start, eos, given, tuple(before), ends, ends_at_limit=last is not None)
+        return PairFormat(str(directory), marks)
     legacy = family.token is _NLLB and bool(settings.get("legacy_behaviour"))
     given = (forced,) if forced is not None and not family.starts else ()
     named = {
         key: value if isinstance(value, str) and value in tokens else None
         for key, value in (("source", settings.get("src_lang")), ("target", settings.get("tgt_lang")))
     }
-    marks = PairMarks(start, eos, given)
+    marks = PairMarks(start, eos, given, ends_at_limit=last is not None)
     return PairFormat(str(directory), marks, tokens, family.after or legacy, family.starts, **named)
 
 
@@ -199,14 +204,16 @@ def _tokens(family: _Languages, vocab: Vocab) -> dict[str, int]:
     return {match[1]: id for token, id in vocab.ids.items() if (match := family.token.fullmatch(token))}
 
 
-def _forced(directory: Path, config: Mapping[str, Json]) -> int | None:
-    """The token that every output begins with, in generation_config.json, otherwise in config.json; None: none is named."""
+def _forced(directory: Path, config: Mapping[str, Json], name: str) -> int | None:
+    """The token that every output begins or ends with, in generation_config.json, or without that file in config.json, as in
+    `transformers`; None: none is named.
+    """
     path = directory / _GENERATION
-    named = read_object(path).get("forced_bos_token_id") if path.is_file() else None
-    named = config.get("forced_bos_token_id") if named is None else named
-    size = config.get("vocab_size")
-    if named is not None and (type(named) is not int or not isinstance(size, int) or not 0 <= named < size):
-        raise BundleError(
-            f"{display(str(directory))}: forced_bos_token_id is {named!r:.80}, expected a token of the model"
-        )
+    named = (read_object(path) if path.is_file() else config).get(name)
+    if isinstance(named, list) and len(named) == 1:
+        (named,) = named
+    sizes = [config.get(f"{side}vocab_size") for side in ("", "decoder_", "target_")]
+    size = max((size for size in sizes if isinstance(size, int)), default=0)
+    if named is not None and (type(named) is not int or not 0 <= named < size):
+        raise BundleError(f"{display(str(directory))}: {name} is {named!r:.80}, expected a token of the model")
     return named

@@ -4,13 +4,13 @@ Graves 2012 (arXiv:1211.3711). Hypotheses are ranked by log-probability divided 
 of the length penalty, plus the coverage penalty of Wu et al. 2016 (GNMT, arXiv:1609.08144, section 7). The search of an
 input ends when K hypotheses (the beam width) have ended and no live hypothesis scores better at its present length than
 the worst of them, as in `transformers`. With `early_stopping` it ends as soon as K hypotheses have ended. If the limit of
-new tokens ends the search, live hypotheses are returned only if fewer have ended than requested (`transformers` ranks all
-together). A beam of 1 is greedy search.
+new tokens ends the search, live hypotheses are ranked with those that have ended. A beam of 1 is greedy search.
 Shapes: n inputs still searched, K hypotheses of each, V vocabulary, S source positions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -96,8 +96,11 @@ class BeamSearch:
         self.logprobs = np.concatenate([self.logprobs[rows, alive.parents], alive.logprobs[:, :, None]], 2)
         self.totals = alive.totals
         for i in np.flatnonzero(~self.over).tolist():
-            if self._is_over(i, length):
-                self._finish(i, length)
+            settled, at_limit = self._is_settled(i, length), length >= self.limits[i]
+            if settled or at_limit:
+                # at a limit without a token after it, what ends now does not keep live ones from being ranked
+                drops = settled and (self.opening.last or not at_limit)
+                self._finish(i, length, () if drops else alive.parents[i])
         if self.over.all():
             return False
         self._advance(alive)
@@ -107,8 +110,13 @@ class BeamSearch:
         """The 2K best continuations of the hypotheses of each input."""
         n, width, V = len(self.inputs), self.width, self.logits.shape[1]
         prompts = [self.opening.prompts[i] for i in np.repeat(self.inputs, width)]
-        logits = penalized(self.logits, self.settings, prompts, self.ids.reshape(n * width, -1).tolist())
-        normalizer = log_sum_exp(logits)
+        logits, ids = self.logits, self.ids.reshape(n * width, -1).tolist()
+        if self.settings.repetition_penalty == 1.0:
+            logits = penalized(logits, self.settings, prompts, ids)
+            normalizer = log_sum_exp(logits)
+        else:  # of log-probabilities, whose sum is no longer 1, as in `transformers`
+            logits = penalized(logits.float().log_softmax(-1), self.settings, prompts, ids)
+            normalizer = torch.zeros_like(logits[:, :1])
         if self.bans:
             rows = DecodingState(
                 self.ids.shape[2], np.repeat(self.inputs, width).tolist(), self.ids.reshape(n * width, -1)
@@ -152,8 +160,9 @@ class BeamSearch:
     def _norm(self, length: int) -> float:
         return float((length + self.opening.given) ** self.settings.length_penalty)
 
-    def _is_over(self, i: int, length: int) -> bool:
-        if length >= self.limits[i] or not np.isfinite(self.totals[i, 0]):
+    def _is_settled(self, i: int, length: int) -> bool:
+        """Whether an input needs no further token, whatever its limit."""
+        if not np.isfinite(self.totals[i, 0]):
             return True
         if len(self.done[i]) < self.K:
             return False
@@ -162,13 +171,14 @@ class BeamSearch:
         worst = sorted(map(_score, self.done[i]), reverse=True)[self.K - 1]
         return worst >= float(self.totals[i, 0]) / self._norm(length)
 
-    def _finish(self, i: int, length: int) -> None:
-        """The result of an input: the hypotheses that ended, and live ones only where too few have."""
+    def _finish(self, i: int, length: int, parents: Sequence[int]) -> None:
+        """The result of an input: the hypotheses that ended, and at its limit the live ones, each with its parent."""
         ranked = list(self.done[i])
-        if len(ranked) < self.settings.count:
-            for k in np.flatnonzero(np.isfinite(self.totals[i])):
+        for k, parent in enumerate(parents):
+            if np.isfinite(self.totals[i, k]):
+                score = self._score(float(self.totals[i, k]), length + self.opening.last, i, parent)
                 ids, logprobs = self.ids[i, k].tolist(), self.logprobs[i, k].tolist()
-                ranked.append(Continuation(ids, logprobs, "length", float(self.totals[i, k]) / self._norm(length)))
+                ranked.append(Continuation(ids, logprobs, "length", score))
         self.over[i] = True
         self.results[int(self.inputs[i])] = sorted(ranked, key=_score, reverse=True)[: self.settings.count]
 

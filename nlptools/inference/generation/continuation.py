@@ -42,10 +42,11 @@ class Opening:
 
     logits: Tensor  # (B, V) of the first new token, in the model's type
     state: State
-    prompts: list[list[int]]  # tokens before the first new one, for penalties; empty for encoder-decoders
+    prompts: list[list[int]]  # tokens before the first new one, for penalties
     limits: list[int]  # most new tokens of each input
     window: SlidingWindow | None = None  # of a language model with a limited context
-    given: int = 0  # tokens of an output that the model has read, which count for the score of its length
+    given: int = 0  # tokens of an output that the model has read, which count for its length
+    last: int = 0  # tokens that an output ends with at its limit, which count for its length, too
     prefixes: list[list[int]] | None = None  # the tokens that each continuation has to begin with
     sources: Tensor | None = None  # (B, S) True = real: the source positions, where there are any
 
@@ -160,20 +161,27 @@ def read_sources(
     prefixes: list[list[int]] | None = None,
     keeps_attention: bool = False,
 ) -> Opening:
-    """An encoder-decoder's state after its start token, and the tokens that all outputs begin with."""
+    """An encoder-decoder's state after its start token, and the tokens that all outputs begin with.
+
+    Tokens that outputs begin with, or end with at their limit, count among the most new tokens, as in `transformers`.
+    """
     ids, mask = padded([marks.source(list(source)) for source in sources], model.start_token)
     room = settings.max_new_tokens
     unit = model.config.ids_per_position
-    limits = [max(len(source) // unit + 50, settings.min_new_tokens) if room is None else room for source in sources]
+    given, last = len(marks.given), int(marks.ends_at_limit)
+    fewest = settings.min_new_tokens + last
+    limits = [max(len(source) // unit + 50, fewest) if room is None else room for source in sources]
     if model.max_context is not None:
-        limits = [min(limit, model.max_context - len(marks.given)) for limit in limits]
+        limits = [min(limit, model.max_context) for limit in limits]
+    limits = [max(1, limit - given - last) for limit in limits]
     real = backend.put(mask)
     state = model.encode(backend.put(ids), None if mask.all() else real, capacity=min(max(limits), _ROOM))
     state.keeps_attention = keeps_attention
     start = backend.put(np.tile(marks.read, (len(ids), 1)))
     hidden, state = model(start, state)
-    prompts: list[list[int]] = [[] for _ in sources]
-    return Opening(next_logits(model, hidden), state, prompts, limits, None, len(marks.given), prefixes, real)
+    # the start of the decoder may have no row in the output matrix
+    prompts = [[id for id in marks.read if id < model.output.vocab_size] for _ in sources]
+    return Opening(next_logits(model, hidden), state, prompts, limits, None, given, last, prefixes, real)
 
 
 def padded(rows: Sequence[Sequence[int]], fill: int) -> tuple[np.ndarray, np.ndarray]:

@@ -7,6 +7,7 @@ seeded by (seed, number of the prompt, number of the sample).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -110,13 +111,15 @@ def translate(
             prefixes=None if prefixes is None else [list(prefixes[i]) for i in group],
             keeps_attention=coverage_penalty != 0.0,
         )
-        rules = bans(settings, marks.eos, forbidden, opening.prefixes)
+        least = max(0, settings.min_new_tokens - opening.given)
+        rules = bans(replace(settings, min_new_tokens=least), marks.eos, forbidden, opening.prefixes)
         if settings.beam:
             done = BeamSearch(model, opening, settings, backend, marks.eos, rules, coverage_penalty).run()
         else:
             draws = _draws(settings, [seeds[i] for i in group])
-            empty: list[list[int]] = [[] for _ in group]
-            rows = Samples(model, empty, opening.limits, settings, backend, eos=marks.eos, draws=draws, rules=rules)
+            rows = Samples(
+                model, opening.prompts, opening.limits, settings, backend, eos=marks.eos, draws=draws, rules=rules
+            )
             done = _best(rows.run_opened(opening), settings)
         for i, outputs in zip(group, done, strict=True):
             continuations[i] = outputs

@@ -1,13 +1,15 @@
 """Settings in a model's generation_config.json, which are not applied: a note names those that would change the text.
 
-The end tokens in it are read (`text_boundaries.end_tokens`). What only concerns the speed or the form of an answer in other
-programs, and a setting that is off, need no note.
+Of an encoder-decoder without that file, they are those in config.json, as in `transformers`. The end tokens in it are read
+(`text_boundaries.end_tokens`). What only concerns the speed or the form of an answer in other programs, and a setting that is
+off, need no note.
 """
 
 from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 from nlptools import messages
@@ -15,6 +17,7 @@ from nlptools.bundle import Bundle
 from nlptools.configs.generation import Generate
 from nlptools.errors import display, visible
 from nlptools.files import artifacts
+from nlptools.json_types import Json
 from nlptools.models.huggingface import peft
 
 FILE = "generation_config.json"
@@ -34,6 +37,8 @@ _OPTIONS = {
     "num_return_sequences": "num_samples",
     "stop_strings": "stop",
 }
+# of encoder-decoders, whose first token counts there
+_LENGTHS = {"max_length": "max_new_tokens", "min_length": "min_new_tokens"}
 _OF_BEAMS = ("length_penalty", "early_stopping")
 # how the next token is chosen: one who sets any of these has chosen between the ways
 _WAYS = ("temperature", "beam", "contrastive", *_SAMPLING.values(), "top_n_sigma")
@@ -47,6 +52,7 @@ _ELSEWHERE = (
     *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "forced_eos_token_id"),
     "forced_bos_token_id",
 )
+_OTHERS = ("do_sample", "bad_words_ids", "encoder_no_repeat_ngram_size", "diversity_penalty", "num_beam_groups")
 _FORM = ("_", "output_", "return_", "use_", "cache_", "assistant_", "num_assistant_", "prompt_lookup_", "compile_")
 _IGNORED = (*_ELSEWHERE, "transformers_version", "low_memory", "disable_compile", "is_assistant", "token_healing")
 
@@ -62,18 +68,20 @@ def note(loaded: Bundle[object], settings: Generate, default: Generate | None = 
         BundleError: the file is damaged.
     """
     path = peft.home(Path(loaded.path), ["config.json"]) / FILE
-    if not path.is_file():
-        return
-    effective, default = settings, default or Generate()
+    said = artifacts.read_json(path) if path.is_file() else {}
+    effective, default, lengths = settings, default or Generate(), {}
     if loaded.target_tokenizer is not None:  # of an encoder-decoder
         from nlptools.inference.translation import resolved
 
-        effective = resolved(settings)
+        if not path.is_file():
+            path = path.with_name("config.json")
+            said = {key: loaded.config[key] for key in (*_OPTIONS, *_LENGTHS, *_OTHERS) if key in loaded.config}
+        effective, lengths = resolved(settings), _lengths(said)
     found = {
         key: value
-        for key, value in artifacts.read_json(path).items()
+        for key, value in said.items()
         if value is not None and key not in _IGNORED and not key.startswith(_FORM) and not _is_usual(key, value, loaded)
-        if _differs(key, value, settings, default, effective)
+        if _differs(*lengths.get(key, (key, value)), settings, default, effective)
     }
     if not found:
         return
@@ -84,6 +92,7 @@ def note(loaded: Bundle[object], settings: Generate, default: Generate | None = 
         for key, value in found.items()
         if key == "stop_strings" or (key in _OPTIONS and isinstance(value, int | float))
     }
+    known |= dict(option for key, option in lengths.items() if key in found)
     if "do_sample" in found:
         known.update({"beam": 0} if found["do_sample"] else {"temperature": 0})
     if known and flags:
@@ -91,6 +100,11 @@ def note(loaded: Bundle[object], settings: Generate, default: Generate | None = 
     elif known:
         text += f"; a request may set {', '.join(known)}"
     messages.note(visible(text))
+
+
+def _lengths(said: Mapping[str, Json]) -> dict[str, tuple[str, int]]:
+    """The most and the fewest new tokens of an encoder-decoder: the option and its value, by key."""
+    return {key: (name, max(0, value - 1)) for key, name in _LENGTHS.items() if isinstance(value := said.get(key), int)}
 
 
 def _differs(key: str, value: object, settings: Generate, default: Generate, effective: Generate) -> bool:

@@ -39,7 +39,7 @@ class Samples:
     """The samples of some inputs, `settings.drawn` of each; `run` decodes them.
 
     Args:
-        prompts: the tokens before the first new one of each input, for penalties; empty for encoder-decoders.
+        prompts: the tokens before the first new one of each input, for penalties.
         limits: the most new tokens of each input.
         draws: the random generator of each sample; None: greedy search.
         rules: see `constraints.bans`.

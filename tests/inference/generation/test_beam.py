@@ -69,7 +69,7 @@ def test_a_beam_of_one_is_greedy(form: str) -> None:
 
 
 def every_output(model: Any, source: list[int], longest: int, words: int) -> list[tuple[list[int], list[float]]]:
-    """(ids, log-probabilities with the end) of all outputs that end after less than `longest` tokens."""
+    """(ids, log-probabilities with the end) of all outputs that end after less than `longest` tokens, or go on."""
     out, level = [], [([], [])]  # type: ignore[var-annotated]
     for _ in range(longest):
         following = []
@@ -78,7 +78,7 @@ def every_output(model: Any, source: list[int], longest: int, words: int) -> lis
             out.append((said, [*logprobs, scores[EOS]]))
             following += [([*said, t], [*logprobs, scores[t]]) for t in range(words) if t != EOS]
         level = following
-    return out
+    return [*out, *level]
 
 
 @pytest.mark.sampled(8)
@@ -93,17 +93,18 @@ def test_a_wide_beam_finds_the_best_of_all_outputs(form: str, penalty: float) ->
 
     # a beam of all hypotheses; an end is kept when it is among the best 64 of 64 * 4
     ranked = sorted(every_output(model, source, 3, 4), key=lambda one: -score(one[1]))
-    assert len(ranked) == 13
-    settings = Generate(beam=64, nbest=13, max_new_tokens=3, length_penalty=penalty)
+    assert len(ranked) == 13 + 27
+    settings = Generate(beam=64, nbest=40, max_new_tokens=3, length_penalty=penalty)
     found = say(model, [source, [2]], settings)[0]
-    assert len({tuple(c.ids) for c in found}) == 13
-    for output, (ids, logprobs) in zip(found, ranked, strict=True):
+    assert len({tuple(c.ids) for c in found}) == 40
+    for output, (ids, logprobs) in zip(found, ranked[:40], strict=True):
         assert output.score == pytest.approx(score(logprobs), abs=1e-4)
-        assert output.finish == "eos" and (output.ids == ids or score(logprobs) - (output.score or 0) < 1e-5)
+        assert output.finish == ("length" if len(output.ids) == 3 else "eos")
+        assert output.ids == ids or score(logprobs) - (output.score or 0) < 1e-5
 
 
 def searched(model: Any, source: list[int], K: int, longest: int, penalty: float) -> list[tuple[list[int], float]]:
-    """Beam search in so many words: the ended hypotheses (ids, score), best first."""
+    """Beam search in so many words: the hypotheses that ended, or live at the limit (ids, score), best first."""
     alive: list[tuple[float, list[int]]] = [(0.0, [])]
     done: list[tuple[list[int], float]] = []
     for length in range(1, longest + 1):
@@ -113,6 +114,8 @@ def searched(model: Any, source: list[int], K: int, longest: int, penalty: float
         found.sort(key=lambda one: -one[0])
         done += [(said, total / length**penalty) for total, said, t in found[:K] if t == EOS]
         alive = [(total, [*said, t]) for total, said, t in found[: 2 * K] if t != EOS][:K]
+        if length == longest:
+            done += [(said, total / length**penalty) for total, said in alive]
         done.sort(key=lambda one: -one[1])
         if len(done) >= K and done[K - 1][1] >= alive[0][0] / length**penalty:
             break
