@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -69,3 +71,24 @@ def test_a_gate_inside_the_product_is_the_factor_after_it(dtype: torch.dtype, bi
     learning = Linear(24, 40)
     learning.times(torch.full((9, 40), 2.0), torch.ones(9, 24)).sum().backward()
     assert learning.weight.grad is not None and torch.equal(learning.weight.grad, torch.full((40, 24), 18.0))
+
+
+def test_a_row_has_the_same_bits_in_every_product_of_packed_weights() -> None:
+    """In float32: alone, and among few or many rows; with an activation, a residual or a gate inside the product."""
+    torch.manual_seed(13)
+    before = torch.get_num_threads()
+    try:
+        for outputs, inputs in ((1, 1), (3, 70), (16, 33), (40, 24), (65, 576), (96, 1300), (300, 2100)):
+            layer = Linear(inputs, outputs).requires_grad_(False)
+            x, other = torch.randn(33, inputs), torch.randn(33, outputs)
+            ways = (layer, partial(layer, activation="gelu"), partial(layer.add_to, other), partial(layer.times, other))
+            together = [way(x) for way in ways]
+            for threads in (1, 2):
+                torch.set_num_threads(threads)
+                for rows in (1, 2, 3, 5, 8, 13):
+                    for place, wanted in enumerate(together):
+                        part = other[:rows]
+                        way = (*ways[:2], partial(layer.add_to, part), partial(layer.times, part))[place]
+                        assert torch.equal(way(x[:rows]), wanted[:rows]), (outputs, inputs, threads, rows, place)
+    finally:
+        torch.set_num_threads(before)
