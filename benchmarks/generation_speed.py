@@ -115,11 +115,11 @@ def our_model(folder: Path, precision: str) -> tuple[Any, Any]:
     from nlptools.files import artifacts
     from nlptools.layers.quantized import Rounding, quantize
 
-    backend = Backend.detect(Compute(precision="auto" if precision == "int8" else precision))
+    backend = Backend.detect(Compute(precision={"int8": "auto", "fp16": "fp32"}.get(precision, precision)))
     _, loaded = bundle.load_model(folder, artifacts.read_json(folder / "config.json"))
     model = backend.for_inference(loaded)
-    if precision == "int8":
-        quantize(Rounding(model, model, model.output, model.streams))
+    if precision in ("int8", "fp16"):
+        quantize(Rounding(model, model, model.output, model.streams), precision)
     return model, backend
 
 

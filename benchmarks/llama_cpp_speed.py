@@ -7,7 +7,7 @@ llama.cpp as the package xllamacpp has it: its server in a separate process, all
 file as `nlptools convert` writes it. Both sides have loaded the model and decoded a few tokens before the first round. Random
 weights, greedy choices, the same ids as prompts.
 
-    half     files in bf16 and f16; ours in fp32, and in bf16 where the processor has it
+    half     files in bf16 and f16; ours in fp32, in bf16 where the processor has it, and with weights in fp16
     eight    a file in q8_0; ours in int8
 """
 
@@ -34,7 +34,7 @@ SHAPES = {  # title, what makes the model, layers, width
     "toy-llama": ("a toy LLaMA", samples.llama, 1, 192),
 }
 # types of the file; precisions of ours
-TYPES = {"half": (("bf16", "f16"), precisions), "eight": (("q8_0",), lambda: ["int8"])}
+TYPES = {"half": (("bf16", "f16"), lambda: [*precisions(), "fp16"]), "eight": (("q8_0",), lambda: ["int8"])}
 FIRST = 8  # new tokens before the first round
 
 

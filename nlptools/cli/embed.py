@@ -78,7 +78,7 @@ def command(
         blocks = streams.all_blocks(names, common.encoding_errors)  # a line has both texts
     else:
         blocks = text_lines.blocks(names, common.encoding_errors, embed.text_column, embed.delimiter)
-    windows = _windows(embedder, blocks, size, embed.quantize is not None)
+    windows = _windows(embedder, blocks, size, embed.quantize)
     how: dict[str, Any] = {"force": lines.force, "line_buffered": lines.line_buffered, "append": append}
     if embed.similarity:
         _write_cosines(embedder, blocks, -(-size // 2), lines.output, how)
@@ -109,17 +109,17 @@ def _write_cosines(embedder: Embeds, blocks: Iterable[LineBlock], size: int, out
 
 
 def _windows(
-    embedder: Embeds, blocks: Iterable[LineBlock], size: int, quantized: bool
+    embedder: Embeds, blocks: Iterable[LineBlock], size: int, weights: str | None
 ) -> Iterator[tuple[list[str], Any]]:
-    """As `lines.prepared`; before the first lines, the model is rounded if it is to be, and compared on them."""
+    """As `lines.prepared`; before the first lines, the model is rounded to `weights` if given, and compared on them."""
     from nlptools.inference.embedding.lines import prepared
 
-    if not quantized:
+    if weights is None:
         return prepared(embedder, blocks, size)
     from nlptools.inference.quantization import check, compared
 
-    check(embedder)  # before anything is read
-    return compared(embedder, prepared(embedder, blocks, size))
+    check(embedder, weights)  # before anything is read
+    return compared(embedder, weights, prepared(embedder, blocks, size))
 
 
 def _unit_writer(embed: Embed, lines: LineOutput, dimensions: int) -> Hdf5Writer | UnitWriter:

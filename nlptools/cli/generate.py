@@ -92,7 +92,7 @@ def command(
             translate.refuse()
             size = 1 if lines.line_buffered or files.stream else generate.window
             batches = _batches(blocks, _reader(loaded, files.chat or model, generate, files), size)
-            for number, requests in batches if generate.quantize is None else _quantizing(loaded, batches):
+            for number, requests in _quantizing(loaded, generate.quantize, batches):
                 _continue(loaded, requests, files, compute.seed, number, out)
             return
         translator = found.put_to(uses.TRANSLATE, found.asked(compute))
@@ -161,14 +161,14 @@ def _batches(
 
 
 def _quantizing(
-    loaded: TextLanguageModel, batches: Iterator[tuple[int, list[list[CompletionRequest]]]]
+    loaded: TextLanguageModel, weights: str | None, batches: Iterator[tuple[int, list[list[CompletionRequest]]]]
 ) -> Iterator[tuple[int, list[list[CompletionRequest]]]]:
-    """The batches; before the first one, the weights of the model are rounded, and the loss measured on its prompts."""
-    from nlptools.inference.quantization import quantize_and_measure
-
+    """The batches; before the first one, the model is rounded to `weights` if given, and the loss measured on its prompts."""
     for place, (number, requests) in enumerate(batches):
-        if place == 0:
-            quantize_and_measure(loaded, [request.prompt for line in requests for request in line])
+        if place == 0 and weights is not None:
+            from nlptools.inference.quantization import quantize_and_measure
+
+            quantize_and_measure(loaded, weights, [request.prompt for line in requests for request in line])
         yield number, requests
 
 
@@ -205,7 +205,7 @@ def _prepare(translator: Translator, generate: Generate) -> None:
     if generate.quantize is not None:
         from nlptools.inference.quantization import quantize
 
-        quantize(translator)
+        quantize(translator, generate.quantize)
 
 
 def _items(block: LineBlock, json_input: bool, key: str, check: Callable[[str], None] | None) -> Iterator[JsonObject]:

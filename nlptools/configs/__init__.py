@@ -131,8 +131,9 @@ def quantize_option(
     """The option --quantize; `more` follows its help."""
     return option(
         None,
-        f"Round weights and activations to 8 bits in matrix products: faster on a CPU, less exact.{more}",
-        choices=("int8",),
+        "Round the weights of matrix products: faster for single inputs on a CPU, and less exact. int8: weights and inputs"
+        f" of products to 8 bits; fp16: weights to 16 bits, computed in float32.{more}",
+        choices=("int8", "fp16"),
         was=was,
         excludes=excludes,
     )

@@ -249,7 +249,7 @@ def load(
     if settings is not None and settings.quantize is not None:
         from nlptools.inference.quantization import Quantizable, quantize
 
-        quantize(cast(Quantizable, served))  # as all classes in the table are
+        quantize(cast(Quantizable, served), settings.quantize)  # as all classes in the table are
     return served
 
 

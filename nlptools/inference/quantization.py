@@ -1,4 +1,4 @@
-"""Quantize a model to 8 bits, and compare its perplexity or its vectors before and after."""
+"""Quantize a model to 8 or 16 bits, and compare its perplexity or its vectors before and after."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import Protocol, TypeVar, cast
 import numpy as np
 
 from nlptools import messages
-from nlptools.compute.kernels import int8
 from nlptools.configs.scoring import Score
 from nlptools.errors import Unavailable, UsageError
 from nlptools.inference.language_model import TextLanguageModel
 from nlptools.inference.perplexity import perplexity
 from nlptools.inference.uses import Embeds
 from nlptools.layers import quantized
-from nlptools.layers.quantized import Rounding
+from nlptools.layers.quantized import WEIGHTS, Rounding
 from nlptools.vectors.rows import scaled
 
 T = TypeVar("T")
@@ -37,8 +36,8 @@ class SamplesVectors(Quantizable, Protocol):
         """One vector per line, (N, D); the lines do not count for what `Embeds.finish` reports."""
 
 
-def check(loaded: Quantizable) -> None:
-    """Whether `quantize` can round the weights of a loaded model.
+def check(loaded: Quantizable, weights: str) -> None:
+    """Whether `quantize` can round the weights of a loaded model to a kind in `WEIGHTS`.
 
     Raises:
         UsageError: it has no layers to round: n-grams, a mixture, word vectors, recurrent layers alone.
@@ -46,59 +45,61 @@ def check(loaded: Quantizable) -> None:
     """
     roundings = loaded.roundings
     if not roundings or not all(each.possible for each in roundings):
-        raise UsageError("--quantize int8 needs a neural model with linear layers, and no mixture")
+        raise UsageError(f"--quantize {weights} needs a neural model with linear layers, and no mixture")
     devices = {weight.device for each in roundings for weight in each.model.parameters()}
     for device in devices:
         if device.type != "cpu":
-            raise Unavailable(f"--quantize int8 needs a CPU, not {device}", hint="use --device cpu")
-    if not int8.available():
-        raise Unavailable("PyTorch has no products in 8 bits for this processor", hint="leave --quantize out")
+            raise Unavailable(f"--quantize {weights} needs a CPU, not {device}", hint="use --device cpu")
+    if not WEIGHTS[weights].available():
+        raise Unavailable(f"PyTorch has no products in {weights} for this processor", hint="leave --quantize out")
 
 
-def quantize(loaded: Quantizable) -> None:
-    """Round the weights of a loaded model to 8 bits, see `layers.quantized`. Raises as `check`."""
-    check(loaded)
+def quantize(loaded: Quantizable, weights: str) -> None:
+    """Round the weights of a loaded model, see `layers.quantized`. Raises as `check`, and as `quantized.quantize`."""
+    check(loaded, weights)
     for each in loaded.roundings:
-        quantized.quantize(each)
+        quantized.quantize(each, weights)
 
 
-def compared(loaded: Embeds, windows: Iterable[tuple[list[str], T]]) -> Iterator[tuple[list[str], T]]:
+def compared(loaded: Embeds, weights: str, windows: Iterable[tuple[list[str], T]]) -> Iterator[tuple[list[str], T]]:
     """Windows of lines; the model is quantized before the first one, and compared on its lines."""
     done = False
     for lines, ready in windows:
         if not done:
-            check(loaded)
-            _quantize_and_compare(cast(SamplesVectors, loaded), lines)  # as all that pass the check are
+            check(loaded, weights)
+            _quantize_and_compare(cast(SamplesVectors, loaded), weights, lines)  # as all that pass the check are
         done = True
         yield lines, ready
 
 
-def _quantize_and_compare(loaded: SamplesVectors, lines: Sequence[str]) -> None:
+def _quantize_and_compare(loaded: SamplesVectors, weights: str, lines: Sequence[str]) -> None:
     """As `quantize`; notes the cosines of the vectors of the first lines before and after."""
     texts = _beginning(lines)
     before = loaded.sample(texts) if texts else None
-    quantize(loaded)
+    quantize(loaded, weights)
     if before is None:
-        messages.note("int8 weights: no text to compare vectors of")
+        messages.note(f"{weights} weights: no text to compare vectors of")
         return
     cosines = (scaled(before) * scaled(loaded.sample(texts))).sum(1)
     messages.note(
-        f"int8 weights: cosine with the vector before {np.mean(cosines):.4f}, lowest {np.min(cosines):.4f}, of "
+        f"{weights} weights: cosine with the vector before {np.mean(cosines):.4f}, lowest {np.min(cosines):.4f}, of "
         f"{messages.counted(len(texts), 'line')}"
     )
 
 
-def quantize_and_measure(loaded: TextLanguageModel, prompts: Sequence[str]) -> None:
+def quantize_and_measure(loaded: TextLanguageModel, weights: str, prompts: Sequence[str]) -> None:
     """As `quantize`; notes the perplexity of the beginning of the prompts before and after."""
     texts = _beginning(prompts)
     before = _perplexity(loaded, texts) if texts else (0.0, 0)
-    quantize(loaded)
+    quantize(loaded, weights)
     after, tokens = _perplexity(loaded, texts) if texts else (0.0, 0)
     if not tokens:
-        messages.note("int8 weights: score --quantize int8 measures their perplexity on a text; the prompts are empty")
+        messages.note(
+            f"{weights} weights: score --quantize {weights} measures their perplexity on a text; the prompts are empty"
+        )
         return
     messages.note(
-        f"int8 weights: perplexity {before[0]:.4g} -> {after:.4g} on {messages.counted(tokens, 'token')} of the prompts"
+        f"{weights} weights: perplexity {before[0]:.4g} -> {after:.4g} on {messages.counted(tokens, 'token')} of the prompts"
     )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nlptools.compute.kernels.gelu import gelu_tanh
-from nlptools.compute.kernels.int8 import Int8Weight
 from nlptools.compute.kernels.linear import PackedWeight, linear
 from nlptools.errors import BundleError
 from nlptools.layers.direct import Direct
@@ -30,18 +30,25 @@ def check_activation(name: object) -> None:
         raise BundleError(f"activation {name!r:.80} is not supported, expected one of {', '.join(ACTIVATIONS)}")
 
 
+class RoundedWeight(Protocol):
+    """A frozen matrix (D, E) of fewer bits, see `compute.kernels.int8` and `fp16`."""
+
+    def product(self, x: Tensor, bias: Tensor | None) -> Tensor:
+        """x (..., E) times weight^T (E, D), plus bias -> (..., D), in the type of x."""
+
+
 class Packable:
-    """Multiplies with a weight, or with a packed or an 8-bit copy of it, if there is one (`layers.quantized`)."""
+    """Multiplies with a weight, or with a packed or a rounded copy of it, if there is one (`layers.quantized`)."""
 
     def __init__(self, *args: object, **options: object) -> None:
         super().__init__(*args, **options)
         self._packed = PackedWeight()
-        self.int8: Int8Weight | None = None
+        self.rounded: RoundedWeight | None = None
 
     def multiply(self, x: Tensor, weight: Tensor, bias: Tensor | None, activation: str = "none") -> Tensor:
         """x (..., E) times weight^T (E, D), plus bias, followed by the activation -> (..., D)."""
-        if self.int8 is not None:
-            return ACTIVATIONS[activation](self.int8.product(x, bias))
+        if self.rounded is not None:
+            return ACTIVATIONS[activation](self.rounded.product(x, bias))
         out = self._packed.product(x, weight, bias, activation)
         return ACTIVATIONS[activation](linear(x, weight, bias)) if out is None else out
 
@@ -80,21 +87,21 @@ class Linear(Direct, Packable, nn.Linear):
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
         """`residual` (..., D) plus the map of x (..., E) -> (..., D)."""
-        if self.int8 is not None:
-            return residual + self.int8.product(x, self.bias)
+        if self.rounded is not None:
+            return residual + self.rounded.product(x, self.bias)
         own = self._parameters
         out = self._packed.product(x, own["weight"], own["bias"], other=residual, how="add")  # type: ignore[arg-type]
         return residual + linear(x, self.weight, self.bias) if out is None else out
 
     def times(self, gate: Tensor, x: Tensor) -> Tensor:
         """`gate` (..., D) times the map of x (..., E) -> (..., D)."""
-        if self.int8 is not None:
-            return gate * self.int8.product(x, self.bias)
+        if self.rounded is not None:
+            return gate * self.rounded.product(x, self.bias)
         out = self._packed.product(x, self.weight, self.bias, other=gate, how="mul")
         return gate * linear(x, self.weight, self.bias) if out is None else out
 
     def part(self, x: Tensor, rows: slice) -> Tensor:
         """x (..., E) -> the numbers of the map, of all D, that `rows` chooses."""
-        if self.int8 is not None:
-            return self.int8.product(x, self.bias)[..., rows]
+        if self.rounded is not None:
+            return self.rounded.product(x, self.bias)[..., rows]
         return F.linear(x, self.weight[rows], None if self.bias is None else self.bias[rows])

@@ -128,7 +128,7 @@ class Projection(Packable):
 
     def log_probabilities(self, hidden_ND: Tensor, targets_N: Tensor) -> Tensor:
         """See `OutputHead`."""
-        if self.int8 is not None:
+        if self.rounded is not None:
             size = max(1, CHUNK // self.vocab_size)
             parts = zip(torch.split(hidden_ND, size), torch.split(targets_N[:, None], size), strict=True)
             logs = (self.logits(rows).float().log_softmax(-1).gather(1, chosen) for rows, chosen in parts)

@@ -1,4 +1,4 @@
-"""Weights of a model in 8 bits, in its linear layers and its output head (`compute.kernels.int8`).
+"""Weights of a model in 8 or 16 bits, in its linear layers and its output head (`compute.kernels.int8`, `fp16`).
 
 Products return float32, and everything between them is computed in float32: a step of one row then converts nothing. The
 vectors of embeddings are converted when they are read. If a model carries a state, its embeddings are float32 instead, because
@@ -7,15 +7,34 @@ the state has their type.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from nlptools.compute.kernels.int8 import Int8Weight
+from nlptools.compute.kernels import fp16, int8
 from nlptools.compute.kernels.linear import PackedWeight
-from nlptools.layers.linear import Linear
+from nlptools.layers.linear import Linear, RoundedWeight
 from nlptools.layers.output import OutputHead, Projection
+
+
+class Weights(NamedTuple):
+    """A kind of rounded weights.
+
+    Attributes:
+        available: whether there are products with them for this processor.
+        of: those of a matrix (D, E) of floats.
+    """
+
+    available: Callable[[], bool]
+    of: Callable[[Tensor], RoundedWeight]
+
+
+WEIGHTS = {  # names of `--quantize`
+    "int8": Weights(int8.available, int8.Int8Weight.of),
+    "fp16": Weights(fp16.available, fp16.Fp16Weight),
+}
 
 
 class Rounding(NamedTuple):
@@ -40,14 +59,18 @@ class Rounding(NamedTuple):
 
 
 @torch.no_grad()
-def quantize(rounding: Rounding) -> None:
-    """Let a model for inference on a CPU multiply with matrices in 8 bits.
+def quantize(rounding: Rounding, weights: str) -> None:
+    """Let a model for inference on a CPU multiply with matrices of a kind in `WEIGHTS`.
 
     The weights of linear layers are dropped; embeddings keep theirs, also where the output head has the same matrix.
+
+    Raises:
+        Unavailable: a weight is too large for fp16.
     """
+    of = WEIGHTS[weights].of
     rounded = [module for module in rounding.part.modules() if isinstance(module, Linear)]
     for layer in rounded:
-        layer.int8 = Int8Weight.of(layer.weight)
+        layer.rounded = of(layer.weight)
         layer._packed = PackedWeight()
         layer.weight = nn.Parameter(layer.weight.new_empty(0), requires_grad=False)
     for module in rounding.model.modules():
@@ -61,5 +84,5 @@ def quantize(rounding: Rounding) -> None:
     if isinstance(head, Projection):
         # an untied matrix may be one of the layers
         matrix = head.matrix
-        head.int8 = matrix.int8 if isinstance(matrix, Linear) and matrix.int8 else Int8Weight.of(matrix.weight)
+        head.rounded = matrix.rounded if isinstance(matrix, Linear) and matrix.rounded else of(matrix.weight)
         head._packed = PackedWeight()

@@ -66,11 +66,11 @@ class Service:
         else:
             vectors = found.put_to(uses.EMBED, Asked(path, Embed(), compute))
             if settings.quantize is not None:
-                quantize(vectors)
+                quantize(vectors, settings.quantize)
             return cls(name, None, vectors)
         model = found.put_to(uses.CONTINUE, found.asked(compute))
         if settings.quantize is not None:
-            quantize(model)
+            quantize(model, settings.quantize)
         folder_settings.note(model.bundle, Generate(), flags=False)
         embedder = None
         if found.serves(uses.EMBED):

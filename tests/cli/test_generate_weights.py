@@ -1,4 +1,4 @@
-"""--quantize int8 of generate, chat, serve and score: what is written about it, and what is refused."""
+"""--quantize of generate, chat, serve and score: what is written about it, and what is refused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conftest import Run
 from tiny_bundles import bytes_bundle, words_bundle
 
 import nlptools
-from nlptools.compute.kernels import int8
+from nlptools.compute.kernels import fp16, int8
 from nlptools.configs import Compute
 from nlptools.configs.generation import Generate
 from nlptools.configs.serve import Serve
@@ -77,6 +77,15 @@ def test_score_measures_a_text(call: Run, words: Path) -> None:
     assert rounded["perplexity"] == pytest.approx(plain["perplexity"], rel=0.2)
 
 
+@pytest.mark.skipif(not fp16.available(), reason="no products in fp16 for this processor")
+def test_weights_in_fp16_lose_little(call: Run, words: Path) -> None:
+    done = call("generate", words, *GREEDY, "--quantize", "fp16", stdin="w1 w2 w3 w4\n")
+    note = re.fullmatch(r"fp16 weights: perplexity ([\d.]+) -> ([\d.]+) on 4 tokens of the prompts", done.err.strip())
+    assert done.code == 0 and note and float(note[2]) == pytest.approx(float(note[1]), rel=2e-3)
+    scored = call("score", words, "--per", "total", "--threads", 1, "--quantize", "fp16", stdin="w1 w2 w3 w4 w5\n")
+    assert (scored.code, json.loads(scored.out)["protocol"]["weights"]) == (0, "fp16")
+
+
 def test_answers_of_chat_and_serve(call: Run, tmp_path: Path) -> None:
     model = bytes_bundle(tmp_path / "lm", max_position_embeddings=512)
     loaded: Any = nlptools.load(model, settings=Generate(quantize="int8"), device="cpu", threads=1)
@@ -87,7 +96,7 @@ def test_answers_of_chat_and_serve(call: Run, tmp_path: Path) -> None:
     assert (done.code, json.loads(done.out)["content"]) == (0, wanted.text), done.err
     service = Service.open(str(model), Serve(quantize="int8"), Compute(device="cpu", threads=1))
     assert service.generator is not None
-    assert service.generator.model.output.int8 is not None  # type: ignore[attr-defined]
+    assert service.generator.model.output.rounded is not None  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

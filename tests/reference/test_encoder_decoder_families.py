@@ -343,7 +343,7 @@ def test_eight_bits_change_logits_little(folder: Folder) -> None:
     plain, rounded = (
         loading.load(folder.path, use=uses.TRANSLATE, compute=Compute(device="cpu", precision="fp32")) for _ in range(2)
     )
-    quantize(rounded)
+    quantize(rounded, "int8")
     source = torch.randint(5, 60, (1, 20))
     found = []
     for model in (plain.model, rounded.model):

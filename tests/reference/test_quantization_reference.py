@@ -33,7 +33,7 @@ FP32 = Compute(device="cpu", precision="fp32", threads=1)
 
 
 def rounded_layers(model: Any) -> int:
-    return sum(isinstance(module, Linear) and module.int8 is not None for module in model.modules())
+    return sum(isinstance(module, Linear) and module.rounded is not None for module in model.modules())
 
 
 def lowest_cosine(before: np.ndarray, after: np.ndarray) -> float:

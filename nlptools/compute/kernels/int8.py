@@ -14,7 +14,8 @@ twice as coarsely.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import NamedTuple
 
@@ -101,20 +102,29 @@ class Int8Weight:
 
 
 def _multiply() -> Callable[..., Tensor]:
-    """The kernel. An overload by name: looking for it at each product takes as long as a small operation."""
-    return torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default
+    """The kernel. An overload by name: looking for it at each product takes as long as a small operation.
+
+    `_op` is the same without PyTorch's wrapper in Python, which looks at each argument of a call with a packed weight.
+    """
+    return torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default._op
+
+
+@contextmanager
+def by_fbgemm() -> Iterator[None]:
+    """Context in which PyTorch packs rounded weights for FBGEMM's kernels."""
+    before = torch.backends.quantized.engine
+    torch.backends.quantized.engine = "fbgemm"
+    try:
+        yield
+    finally:
+        torch.backends.quantized.engine = before
 
 
 def _packed(codes: Tensor, scales: Tensor) -> object:
     """Codes (D, E) in the order of FBGEMM's kernel."""
-    before = torch.backends.quantized.engine
-    torch.backends.quantized.engine = "fbgemm"
-    try:
-        with warnings.catch_warnings():
-            # PyTorch announces the end of quantized tensors, which carry the codes to the kernel
-            warnings.simplefilter("ignore")
-            zeros = torch.zeros(len(scales), dtype=torch.int64)
-            quantized = torch._make_per_channel_quantized_tensor(codes, scales.double(), zeros, 0)
-            return torch.ops.quantized.linear_prepack(quantized, None)
-    finally:
-        torch.backends.quantized.engine = before
+    with by_fbgemm(), warnings.catch_warnings():
+        # PyTorch announces the end of quantized tensors, which carry the codes to the kernel
+        warnings.simplefilter("ignore")
+        zeros = torch.zeros(len(scales), dtype=torch.int64)
+        quantized = torch._make_per_channel_quantized_tensor(codes, scales.double(), zeros, 0)
+        return torch.ops.quantized.linear_prepack(quantized, None)
