@@ -19,7 +19,7 @@ from nlptools.layers.linear import Linear, RoundedWeight
 from nlptools.layers.output import OutputHead, Projection
 
 
-class Weights(NamedTuple):
+class WeightKind(NamedTuple):
     """A kind of rounded weights.
 
     Attributes:
@@ -32,8 +32,8 @@ class Weights(NamedTuple):
 
 
 WEIGHTS = {  # names of `--quantize`
-    "int8": Weights(int8.available, int8.Int8Weight.of),
-    "fp16": Weights(fp16.available, fp16.Fp16Weight),
+    "int8": WeightKind(int8.available, int8.Int8Weight.of),
+    "fp16": WeightKind(fp16.available, fp16.Fp16Weight),
 }
 
 
