@@ -150,7 +150,10 @@ def warn_apart(gold: Sequence[str], predicted: Sequence[str]) -> None:
     """Warn if gold labels and predicted ones have no label in common."""
     names = [sorted(set(side)) for side in (gold, predicted)]
     if all(names) and not set(names[0]) & set(names[1]):
-        messages.warn(f"gold has {_some(names[0])}, predictions have {_some(names[1])}: no label in common")
+        tabs = (
+            "; --text-column 1 reads the first of several columns" if all("\t" in label for label in predicted) else ""
+        )
+        messages.warn(f"gold has {_some(names[0])}, predictions have {_some(names[1])}: no label in common{tabs}")
 
 
 # -- reading labels ---------------------------------------------------------------------------------------------------

@@ -108,7 +108,11 @@ def test_no_label_in_common_is_a_warning(call: Run, tmp_path: Path) -> None:
     (tmp_path / "gold").write_text("yes\nno\n")
     done = call("evaluate", "-m", "accuracy", "-b", "-r", "gold", stdin="1\n0\n")
     assert done.lines == ["0.0000"]
-    assert "warning: gold has no, yes, predictions have 0, 1: no label in common" in done.err
+    assert "warning: gold has no, yes, predictions have 0, 1: no label in common\n" in done.err
+    done = call("evaluate", "-m", "accuracy", "-b", "-r", "gold", stdin="yes\t0.9\nno\t0.8\n")
+    assert done.lines == ["0.0000"] and "no label in common; --text-column 1 reads the first" in done.err
+    done = call("evaluate", "-m", "accuracy", "-b", "-r", "gold", "--text-column", 1, stdin="yes\t0.9\nno\t0.8\n")
+    assert done.lines == ["1.0000"] and not done.err
 
 
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), float("-inf")])
