@@ -67,7 +67,8 @@ def ours(file: Path, epochs: int, threads: int) -> tuple[float, float]:
     """A training by `finetune`."""
     from nlptools import messages
     from nlptools.configs import Compute
-    from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
+    from nlptools.configs.finetuning import Finetune, FinetuneTraining
+    from nlptools.configs.tasks.files import Files
     from nlptools.configs.tasks.words import Scratch
     from nlptools.configs.text_classifiers import PRESETS
     from nlptools.training.finetuning.finetune import finetune

@@ -16,7 +16,8 @@ Example = tuple[list[str], Any]  # its texts and its label, or its words and the
 
 def examples_of(path: Path, task: str, files: dict[str, str], model: str, count: int) -> tuple[Any, list[Any]]:
     """The task, which has learned the labels, and the first examples of a file, as `finetune` reads them."""
-    from nlptools.configs.finetuning import Files, Finetune
+    from nlptools.configs.finetuning import Finetune
+    from nlptools.configs.tasks.files import Files
     from nlptools.tasks import task as tasks
 
     made = tasks.for_training(Finetune(task=task, model=model), Files(**files))

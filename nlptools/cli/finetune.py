@@ -9,9 +9,9 @@ from nlptools.cli.options import command as make_command
 from nlptools.cli.options import inputs_argument, invocation
 from nlptools.cli.task_variants import TaskVariants
 from nlptools.configs import Common, Compute
-from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
+from nlptools.configs.finetuning import Finetune, FinetuneTraining
 from nlptools.configs.tasks import readers
-from nlptools.configs.tasks.files import ExampleFiles
+from nlptools.configs.tasks.files import ExampleFiles, Files
 from nlptools.configs.tasks.shared import TaskOptions
 from nlptools.configs.tasks.words import Scratch, WordOptions
 from nlptools.configs.text_classifiers import PRESETS

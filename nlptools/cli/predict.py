@@ -11,8 +11,9 @@ from nlptools.cli.input_shares import leave_if_done, record_range
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs, is_model
 from nlptools.configs import Common, Compute, LineOutput
-from nlptools.configs.finetuning import Files, Predict
+from nlptools.configs.finetuning import Predict
 from nlptools.configs.shares import Shares
+from nlptools.configs.tasks.files import Files
 
 
 @make_command(

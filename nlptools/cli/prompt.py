@@ -8,9 +8,9 @@ from nlptools.cli.input_shares import record_range
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs
 from nlptools.configs import Common, LineOutput
-from nlptools.configs.finetuning import Files
 from nlptools.configs.prompting import Prompt
 from nlptools.configs.shares import Shares
+from nlptools.configs.tasks.files import Files
 
 
 @make_command(

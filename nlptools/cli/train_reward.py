@@ -5,9 +5,9 @@ from __future__ import annotations
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import inputs_argument, invocation
 from nlptools.configs import Common, Compute
-from nlptools.configs.finetuning import Files, FinetuneTraining
+from nlptools.configs.finetuning import FinetuneTraining
 from nlptools.configs.rewards import TrainReward
-from nlptools.configs.tasks.files import ExampleFiles
+from nlptools.configs.tasks.files import ExampleFiles, Files
 
 
 @make_command(

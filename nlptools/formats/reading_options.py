@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from nlptools.configs.finetuning import Files
+from nlptools.configs.tasks.files import Files
 from nlptools.formats.examples import Columns
 
 

@@ -26,7 +26,7 @@ from nlptools.vectors import static_directory
 if TYPE_CHECKING:
     from typing_extensions import TypedDict, Unpack
 
-    from nlptools.configs.finetuning import Files
+    from nlptools.configs.tasks.files import Files
     from nlptools.inference.language_model import TextLanguageModel
     from nlptools.inference.translation import Translator
     from nlptools.models.language.transformer_xl import TransformerXL

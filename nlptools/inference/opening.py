@@ -18,7 +18,7 @@ from nlptools.inference import arpa_bundle
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    from nlptools.configs.finetuning import Files
+    from nlptools.configs.tasks.files import Files
     from nlptools.inference.embedding.sentence_steps import SentenceSteps
     from nlptools.models.contract import LanguageModel
 

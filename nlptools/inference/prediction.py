@@ -13,9 +13,10 @@ from nlptools.batches.features import Features
 from nlptools.batches.row_encodings import RowEncoding
 from nlptools.compute import memory
 from nlptools.compute.backend import Backend
-from nlptools.configs.finetuning import Files, Predict
+from nlptools.configs.finetuning import Predict
 from nlptools.configs.layers import Layers
 from nlptools.configs.seq2seq import Translate
+from nlptools.configs.tasks.files import Files
 from nlptools.configs.tasks.table import check_options, refuse_other_options
 from nlptools.errors import BundleError, UsageError, display, reading
 from nlptools.files import progress, streams

@@ -20,7 +20,8 @@ from nlptools.batches.features import Features
 from nlptools.batches.strided_windows import cut
 from nlptools.compute import memory
 from nlptools.compute.backend import Backend
-from nlptools.configs.finetuning import Files, Predict
+from nlptools.configs.finetuning import Predict
+from nlptools.configs.tasks.files import Files
 from nlptools.errors import DataError, UsageError, display
 from nlptools.files import streams
 from nlptools.files.line_ranges import lines_from

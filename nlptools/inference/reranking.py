@@ -16,8 +16,9 @@ from nlptools import messages
 from nlptools.compute import memory
 from nlptools.compute.backend import Backend
 from nlptools.configs.embed import Embed
-from nlptools.configs.finetuning import Files, Predict
+from nlptools.configs.finetuning import Predict
 from nlptools.configs.rerank import Rerank
+from nlptools.configs.tasks.files import Files
 from nlptools.errors import BundleError, display
 from nlptools.files import progress
 from nlptools.formats.examples import Place, TextExample

@@ -11,9 +11,10 @@ from itertools import islice
 
 from nlptools.configs import Compute
 from nlptools.configs.embed import Embed
-from nlptools.configs.finetuning import Files, Predict
+from nlptools.configs.finetuning import Predict
 from nlptools.configs.generation import Generate
 from nlptools.configs.scoring import Score
+from nlptools.configs.tasks.files import Files
 from nlptools.configs.text import Tokenize
 from nlptools.corpora.row_outputs import ERROR
 from nlptools.corpora.row_parts import InputRow

@@ -23,8 +23,9 @@ from nlptools import bundle
 from nlptools.batches.encoder_rows import UNLIMITED, marks_of, marks_of_gpt
 from nlptools.batches.features import Encoding, Features
 from nlptools.batches.row_encodings import RowEncoding
-from nlptools.configs.finetuning import Files, Finetune, Predict
+from nlptools.configs.finetuning import Finetune, Predict
 from nlptools.configs.layers import Layers, layers
+from nlptools.configs.tasks.files import Files
 from nlptools.configs.tasks.table import GLUE, TASKS, check_options
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.files.json_fields import built, child

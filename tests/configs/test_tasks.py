@@ -7,7 +7,8 @@ from importlib import import_module
 
 import pytest
 
-from nlptools.configs.finetuning import Files, Finetune, Predict
+from nlptools.configs.finetuning import Finetune, Predict
+from nlptools.configs.tasks.files import Files
 from nlptools.configs.tasks.table import TASKS, check_options, settings_class, task
 from nlptools.configs.tasks.words import Scratch
 from nlptools.errors import UsageError

@@ -12,7 +12,8 @@ from conftest import Run
 
 from nlptools import bundle
 from nlptools.compute.backend import Backend
-from nlptools.configs.finetuning import Files, Predict
+from nlptools.configs.finetuning import Predict
+from nlptools.configs.tasks.files import Files
 from nlptools.errors import UsageError
 from nlptools.inference.loading import load
 from nlptools.inference.prediction import Predictor

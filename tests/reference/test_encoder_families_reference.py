@@ -19,8 +19,9 @@ from nlptools.batches.features import Encoding
 from nlptools.configs import Compute
 from nlptools.configs.embed import Embed
 from nlptools.configs.fill import Fill
-from nlptools.configs.finetuning import Files, Predict
+from nlptools.configs.finetuning import Predict
 from nlptools.configs.scoring import Score
+from nlptools.configs.tasks.files import Files
 from nlptools.errors import BundleError
 from nlptools.files.streams import LineBlock
 from nlptools.inference import loading, uses

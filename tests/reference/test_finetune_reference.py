@@ -11,7 +11,8 @@ import torch
 
 from nlptools import bundle
 from nlptools.compute.backend import Backend
-from nlptools.configs.finetuning import Files, Predict
+from nlptools.configs.finetuning import Predict
+from nlptools.configs.tasks.files import Files
 from nlptools.errors import DataError, UsageError
 from nlptools.inference.prediction import Predictor
 from nlptools.training.preferences.rewards import Sample, reward

@@ -8,7 +8,8 @@ from typing import Any
 
 from nlptools import bundle
 from nlptools.compute.backend import Backend
-from nlptools.configs.finetuning import Files, Predict
+from nlptools.configs.finetuning import Predict
+from nlptools.configs.tasks.files import Files
 from nlptools.inference.prediction import Predictor
 from tests.tasks.tiny_tasks import FP32
 

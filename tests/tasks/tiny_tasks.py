@@ -15,7 +15,8 @@ import torch
 
 from nlptools import bundle
 from nlptools.configs import Compute
-from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
+from nlptools.configs.finetuning import Finetune, FinetuneTraining
+from nlptools.configs.tasks.files import Files
 from nlptools.errors import Stopped
 from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
 from nlptools.models.language.gpt import GPT, GPTConfig

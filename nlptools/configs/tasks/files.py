@@ -105,3 +105,40 @@ class TagFiles(ExampleFiles):
         "Span scheme of the tags: iob1, iob2, bioes, bilou, ioe2, or plain for tags without spans. auto: from the tags.",
         metavar="NAME",
     )
+
+
+@dataclass(frozen=True)
+class Files(LabelFiles, TagFiles):
+    """Input options"""
+
+    layout: str = redefined(
+        ExampleFiles,
+        "layout",
+        "auto",
+        "File layout: table (between tabs), csv, jsonl, parquet, trec, trec-fine, rte, glue/NAME; tag, parse: conll, conllu,"
+        " lines (a sentence per line); answer: also squad, qamr. auto: by the file name and the first line.",
+    )
+    label_column: str | None = redefined(
+        TableFiles,
+        "label_column",
+        None,
+        "Column of the label or tag, by name (upos) or number; -1 is the last column. tag, parse: also several columns of"
+        " CoNLL-U, such as upos,feats.",
+    )
+    text_column: tuple[str, ...] = redefined(
+        TableFiles,
+        "text_column",
+        (),
+        "Column of a text, by name or number from 1; twice for two texts. Columns between commas are joined with spaces"
+        " (subject,body), or are the texts of a task with two. tag: column of the words.",
+    )
+    comments: bool = redefined(
+        TagFiles, "comments", False, "tag: in column files, skip lines that begin with # and a space."
+    )
+    scheme: str = redefined(
+        TagFiles,
+        "scheme",
+        "auto",
+        "tag: span scheme of the output: iob1, iob2, bioes, bilou, ioe2, or plain for tags without spans. auto: the scheme of"
+        " the training files. For a model of another program, the scheme of its tags.",
+    )

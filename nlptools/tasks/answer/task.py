@@ -28,7 +28,8 @@ from nlptools import bundle, messages
 from nlptools.batches.encoder_rows import bounds_of, ranges
 from nlptools.batches.features import WEIGHT, Encoding, Features
 from nlptools.batches.windows import NO_TARGET
-from nlptools.configs.finetuning import Files, Finetune, Predict
+from nlptools.configs.finetuning import Finetune, Predict
+from nlptools.configs.tasks.files import Files
 from nlptools.errors import DataError
 from nlptools.files.line_records import escape
 from nlptools.formats.examples import Question

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from nlptools import bundle
 from nlptools.batches.features import WEIGHT, Features
-from nlptools.configs.finetuning import Files, Finetune, Predict
+from nlptools.configs.finetuning import Finetune, Predict
+from nlptools.configs.tasks.files import Files
 from nlptools.errors import UsageError
 from nlptools.formats.examples import TextExample
 from nlptools.json_types import JsonObject

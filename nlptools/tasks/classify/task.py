@@ -20,8 +20,9 @@ from torch.nn import functional as F
 
 from nlptools import bundle
 from nlptools.batches.features import WEIGHT, Features
-from nlptools.configs.finetuning import Files, Finetune, Predict
+from nlptools.configs.finetuning import Finetune, Predict
 from nlptools.configs.tasks.classify import class_weights
+from nlptools.configs.tasks.files import Files
 from nlptools.errors import DataError, UsageError, shown
 from nlptools.files.line_records import escape
 from nlptools.formats import values

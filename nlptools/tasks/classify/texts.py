@@ -22,7 +22,8 @@ from nlptools.batches.features import WEIGHT, Encoding, Features
 from nlptools.batches.images import ImageEncoding
 from nlptools.batches.text_rows import TextEncoding
 from nlptools.batches.weighted_tokens import NumberEncoding
-from nlptools.configs.finetuning import Files, Finetune, Predict
+from nlptools.configs.finetuning import Finetune, Predict
+from nlptools.configs.tasks.files import Files
 from nlptools.configs.tasks.table import GLUE
 from nlptools.errors import InvalidText, UsageError
 from nlptools.files.line_records import escape

@@ -22,7 +22,8 @@ from nlptools import bundle, messages
 from nlptools.batches.encoder_rows import bounds_of
 from nlptools.batches.features import WEIGHT, Encoding, Features
 from nlptools.batches.windows import NO_TARGET
-from nlptools.configs.finetuning import Files, Finetune, Predict
+from nlptools.configs.finetuning import Finetune, Predict
+from nlptools.configs.tasks.files import Files
 from nlptools.errors import DataError
 from nlptools.formats.chains import with_chains
 from nlptools.formats.examples import Chain, CoreferenceDocument

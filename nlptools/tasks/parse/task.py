@@ -25,7 +25,8 @@ from nlptools import bundle
 from nlptools.batches.features import Features
 from nlptools.batches.pairs import cut_batches
 from nlptools.batches.windows import NO_TARGET
-from nlptools.configs.finetuning import Files, Predict
+from nlptools.configs.finetuning import Predict
+from nlptools.configs.tasks.files import Files
 from nlptools.errors import BundleError
 from nlptools.formats.examples import UniversalSentence
 from nlptools.formats.universal import DEPREL, ROOT

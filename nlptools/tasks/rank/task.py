@@ -18,7 +18,8 @@ from torch.nn import functional as F
 
 from nlptools import bundle
 from nlptools.batches.features import WEIGHT, Features
-from nlptools.configs.finetuning import Files, Finetune, Predict
+from nlptools.configs.finetuning import Finetune, Predict
+from nlptools.configs.tasks.files import Files
 from nlptools.formats.examples import TextExample
 from nlptools.json_types import JsonObject
 from nlptools.metrics import correlation

@@ -20,7 +20,8 @@ from torch.nn import functional as F
 from nlptools import bundle
 from nlptools.batches.conversations import judged_texts
 from nlptools.batches.features import WEIGHT, Encoding, Features
-from nlptools.configs.finetuning import Files, Predict
+from nlptools.configs.finetuning import Predict
+from nlptools.configs.tasks.files import Files
 from nlptools.formats.examples import Choice, Ranking
 from nlptools.json_types import JsonObject
 from nlptools.models.tasks.task_model import TaskModel

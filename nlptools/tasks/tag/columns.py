@@ -23,7 +23,8 @@ from nlptools import bundle, messages
 from nlptools.batches.features import WEIGHT, Encoding, Features
 from nlptools.batches.spelled_words import WordEncoding
 from nlptools.batches.windows import NO_TARGET
-from nlptools.configs.finetuning import Files, Finetune, Predict
+from nlptools.configs.finetuning import Finetune, Predict
+from nlptools.configs.tasks.files import Files
 from nlptools.errors import BundleError, DataError, UsageError, shown
 from nlptools.files import streams
 from nlptools.formats.conll import CONLLU

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from nlptools import messages
-from nlptools.configs.finetuning import Files, Finetune, Predict
+from nlptools.configs.finetuning import Finetune, Predict
+from nlptools.configs.tasks.files import Files
 from nlptools.errors import UsageError, shown
 from nlptools.formats.examples import PredicateSentence
 from nlptools.json_types import JsonObject

@@ -12,7 +12,8 @@ from itertools import compress
 from typing import ClassVar, Self
 
 from nlptools import bundle
-from nlptools.configs.finetuning import Files, Predict
+from nlptools.configs.finetuning import Predict
+from nlptools.configs.tasks.files import Files
 from nlptools.errors import UsageError, shown
 from nlptools.files import streams
 from nlptools.formats import tag_schemes

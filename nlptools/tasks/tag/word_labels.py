@@ -30,7 +30,8 @@ from nlptools.batches.encoder_rows import bounds_of, padded
 from nlptools.batches.features import WEIGHT, Encoding, Features
 from nlptools.batches.spelled_words import WordEncoding
 from nlptools.batches.windows import NO_TARGET
-from nlptools.configs.finetuning import Files, Finetune, Predict
+from nlptools.configs.finetuning import Finetune, Predict
+from nlptools.configs.tasks.files import Files
 from nlptools.errors import BundleError, DataError, UsageError, display, shown
 from nlptools.formats import tag_schemes
 from nlptools.formats.examples import PredicateSentence, TaggedSentence

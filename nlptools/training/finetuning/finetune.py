@@ -21,8 +21,9 @@ from nlptools.batches.source import BatchSource, Share
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.combinations import check_combinations
-from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
+from nlptools.configs.finetuning import Finetune, FinetuneTraining
 from nlptools.configs.layers import MIX_FILES, layers
+from nlptools.configs.tasks.files import Files
 from nlptools.configs.tasks.table import TASKS, changed_values, check_options
 from nlptools.configs.tasks.words import Scratch
 from nlptools.errors import DataError

@@ -7,8 +7,9 @@ from dataclasses import fields
 
 from nlptools import bundle
 from nlptools.configs import Compute, Training
-from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
+from nlptools.configs.finetuning import Finetune, FinetuneTraining
 from nlptools.configs.seq2seq import PairTraining, TrainSeq2Seq
+from nlptools.configs.tasks.files import Files
 from nlptools.errors import UsageError
 from nlptools.files import artifacts, hub_cache
 from nlptools.models import registry

@@ -18,7 +18,8 @@ from nlptools.batches.source import Share
 from nlptools.batches.windows import NO_TARGET
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Training
-from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
+from nlptools.configs.finetuning import Finetune, FinetuneTraining
+from nlptools.configs.tasks.files import Files
 from nlptools.corpora.counts import Counts
 from nlptools.errors import DataError
 from nlptools.files import streams

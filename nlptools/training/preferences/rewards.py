@@ -20,7 +20,8 @@ import numpy as np
 from nlptools.batches.features import Encoding
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
-from nlptools.configs.finetuning import Files, Predict
+from nlptools.configs.finetuning import Predict
+from nlptools.configs.tasks.files import Files
 from nlptools.configs.units import duration
 from nlptools.errors import DataError, UsageError, display, reason, shown
 from nlptools.files import atomic

@@ -17,7 +17,8 @@ from nlptools.batches.features import WEIGHT, Encoding, FeatureBatches, Features
 from nlptools.batches.source import Share
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
-from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
+from nlptools.configs.finetuning import Finetune, FinetuneTraining
+from nlptools.configs.tasks.files import Files
 from nlptools.configs.tasks.similarity import dimensions
 from nlptools.corpora.counts import Counts
 from nlptools.errors import BundleError, DataError, UsageError, display

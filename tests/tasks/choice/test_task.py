@@ -14,7 +14,8 @@ import torch
 from nlptools import bundle
 from nlptools.batches.encoder_rows import EncoderRows
 from nlptools.batches.features import Features
-from nlptools.configs.finetuning import Files, Finetune
+from nlptools.configs.finetuning import Finetune
+from nlptools.configs.tasks.files import Files
 from nlptools.errors import DataError, UsageError
 from nlptools.tasks import task as tasks
 from tests.tasks.classify.test_task import predicted, predictor

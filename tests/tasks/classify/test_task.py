@@ -15,8 +15,9 @@ from nlptools import bundle
 from nlptools.batches.encoder_rows import EncoderRows
 from nlptools.batches.features import Features
 from nlptools.compute.backend import Backend
-from nlptools.configs.finetuning import Files, Finetune, Predict
+from nlptools.configs.finetuning import Finetune, Predict
 from nlptools.configs.layers import layers
+from nlptools.configs.tasks.files import Files
 from nlptools.errors import BundleError, DataError, UsageError
 from nlptools.formats.examples import Place, TextExample
 from nlptools.inference.prediction import Predictor

@@ -15,7 +15,8 @@ from torch.nn import functional as F
 from nlptools import bundle
 from nlptools.batches.encoder_rows import marks_of
 from nlptools.batches.features import Encoding, Features, batch
-from nlptools.configs.finetuning import Files, Predict
+from nlptools.configs.finetuning import Predict
+from nlptools.configs.tasks.files import Files
 from nlptools.errors import BundleError, DataError, UsageError
 from nlptools.formats.readers import read
 from nlptools.formats.reading_options import Options

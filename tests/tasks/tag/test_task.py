@@ -16,7 +16,8 @@ from conftest import this_month
 from nlptools import bundle
 from nlptools.batches.encoder_rows import marks_of
 from nlptools.batches.features import Encoding, Features
-from nlptools.configs.finetuning import Files, Finetune
+from nlptools.configs.finetuning import Finetune
+from nlptools.configs.tasks.files import Files
 from nlptools.errors import DataError, UsageError
 from nlptools.formats import tag_schemes
 from nlptools.formats.examples import Place, TaggedSentence

@@ -12,7 +12,8 @@ import torch
 
 from nlptools import bundle
 from nlptools.compute.backend import Backend
-from nlptools.configs.finetuning import Files, Finetune, Predict
+from nlptools.configs.finetuning import Finetune, Predict
+from nlptools.configs.tasks.files import Files
 from nlptools.errors import BundleError, OutputError, UsageError
 from nlptools.files import artifacts
 from nlptools.inference.prediction import Predictor

@@ -14,7 +14,8 @@ from torch.nn import functional as F
 
 from nlptools import bundle
 from nlptools.batches import features
-from nlptools.configs.finetuning import Files, Finetune
+from nlptools.configs.finetuning import Finetune
+from nlptools.configs.tasks.files import Files
 from nlptools.formats.examples import TaskExample
 from nlptools.models.tasks.with_heads import WithHeads
 from nlptools.tasks import task as tasks

@@ -14,7 +14,8 @@ from conftest import this_month
 
 from nlptools import bundle
 from nlptools.compute.backend import Backend
-from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining, Predict
+from nlptools.configs.finetuning import Finetune, FinetuneTraining, Predict
+from nlptools.configs.tasks.files import Files
 from nlptools.configs.tasks.words import Scratch
 from nlptools.configs.text_classifiers import ARCHITECTURES, PRESETS
 from nlptools.errors import BundleError, DataError, InputError, UsageError

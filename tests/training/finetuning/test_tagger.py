@@ -12,7 +12,8 @@ import torch
 from conftest import this_month
 
 from nlptools import bundle
-from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
+from nlptools.configs.finetuning import Finetune, FinetuneTraining
+from nlptools.configs.tasks.files import Files
 from nlptools.configs.tasks.words import Scratch
 from nlptools.configs.word_taggers import ARCHITECTURES, PRESETS
 from nlptools.errors import BundleError, DataError, InputError, UsageError

@@ -15,7 +15,8 @@ from tiny_bundles import words_bundle
 import nlptools
 from nlptools import bundle
 from nlptools.configs.embed import Embed
-from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
+from nlptools.configs.finetuning import Finetune, FinetuneTraining
+from nlptools.configs.tasks.files import Files
 from nlptools.configs.tasks.words import Scratch
 from nlptools.configs.word_taggers import FEATURES, FEATURES_PRESETS
 from nlptools.errors import BundleError, UsageError
