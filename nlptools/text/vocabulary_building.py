@@ -20,7 +20,7 @@ from nlptools.text.builtin import MARKER
 from nlptools.text.huggingface import CONFIG, TEMPLATE, HuggingFace
 from nlptools.text.vocab import Vocab
 
-_BESIDE = ("merges.txt", CONFIG, TEMPLATE, MARKER)  # files of a tokenizer beside its vocabulary
+_SETTINGS = ("merges.txt", CONFIG, TEMPLATE, MARKER)  # of a tokenizer, next to its vocabulary
 DEFAULT_SIZE = 8000  # pieces; spm_train's
 
 
@@ -94,7 +94,7 @@ def vocab_files(settings: BuildVocab) -> list[str]:
 
 def _holds_tokenizer(path: Path) -> bool:
     """Whether a directory has the files of a tokenizer alone: a model would be lost."""
-    return {file.name for file in path.iterdir()} <= {*tokenizers.BUNDLE_FILES, *_BESIDE}
+    return {file.name for file in path.iterdir()} <= {*tokenizers.BUNDLE_FILES, *_SETTINGS}
 
 
 def _draw(lines: Iterable[str], size: int, seed: int) -> list[str]:
