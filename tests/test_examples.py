@@ -49,6 +49,12 @@ def pairs(count: int, seed: int) -> list[list[str]]:
     return [[text, "w1 w2", WORDS[word]] for text, word in made]
 
 
+def test_glue_starts() -> None:
+    """What it imports exists, also in a month whose suite does not run it to the end."""
+    command = [sys.executable, str(ROOT / "examples/glue"), "--help"]
+    assert "usage:" in subprocess.run(command, env=environment(), capture_output=True, text=True, check=True).stdout
+
+
 @pytest.mark.sampled(law="examples run")
 def test_glue(tmp_path: Path) -> None:
     encoder(tmp_path / "encoder")
