@@ -6,6 +6,7 @@ import gc
 import io
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -107,6 +108,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_configure() -> None:
     gc.disable()  # the imports of a thousand modules leave little to collect
+    # a shell starts jobs in the background with this signal ignored, and commands that tests start would inherit that
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
