@@ -45,14 +45,15 @@ def stopped(place: Path, name: str, after: int = 4, steps: int = 10) -> Path:
 
 
 def end(run: Path) -> Any:
-    """All that a run ends with, besides times."""
+    """All that a run ends with, besides times and the checkpoint before the last one: it may be of the step where it stopped."""
     log = [{key: row[key] for key in row if key != "time" and "second" not in key} for row in rows(run)]
     record = json.loads((run / "training.json").read_text())
     metrics = {key: value for key, value in record["metrics"].items() if key != "seconds"}
-    last = sorted(run.glob("checkpoints/step-*"))[-1]
+    checkpoints = sorted(run.glob("checkpoints/step-*"))
+    last = checkpoints[-1]
     state = json.loads((last / "state.json").read_text())
     for times in (state, state.get("progress", {})):
         times.pop("seconds", None)
     files = [path for place in (run, last) for path in place.iterdir() if path.suffix in (".safetensors", ".npy")]
     arrays = {str(path): path.read_bytes() for path in files}
-    return log, metrics, record.get("weights_of_steps"), sorted(run.glob("checkpoints/*")), state, arrays
+    return log, metrics, record.get("weights_of_steps"), len(checkpoints), last, state, arrays
