@@ -41,7 +41,7 @@ TRAINERS = {
     "train-w2v": "train-w2v --dim 4 --min-count 1 --epochs 4 --save-every 1e --workers 1 --deterministic --valid valid text",
     "train-w2v glove": "train-w2v --model glove --dim 4 --min-count 1 --epochs 4 --save-every 1e --workers 1"
     " --deterministic --valid valid text",
-    "distill-static": "distill-static encoder --dims 4 --threads 1 --device cpu",
+    "distill-static": "distill-static encoder --dims 4 --threads 1 --device cpu --force",
 }
 
 

@@ -25,7 +25,9 @@ def command(model: str, distillstatic: DistillStatic, compute: Compute, common: 
     """
     from nlptools import messages
     from nlptools.errors import display
+    from nlptools.training.engine import stop
     from nlptools.training.static_vectors import distill
 
-    name = display(str(distill(model, distillstatic, compute, common.encoding_errors)))
-    messages.note(f"try: nlptools neighbors {name} --corpus FILE --text 'A text'")
+    with stop.despite_closed_pipes():
+        name = display(str(distill(model, distillstatic, compute, common.encoding_errors)))
+        messages.note(f"try: nlptools neighbors {name} --corpus FILE --text 'A text'")
