@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
+from nlptools.compute.kernels.rms_norm import rms_norm
 from nlptools.layers.direct import Direct
 
 
@@ -40,7 +40,7 @@ class RMSNorm(Direct, nn.RMSNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., D)."""
-        return F.rms_norm(x, self.normalized_shape, self._parameters["weight"], self.eps)
+        return rms_norm(x, self._parameters["weight"], self.eps)  # type: ignore[arg-type]
 
 
 class OffsetRMSNorm(Direct, nn.Module):
@@ -55,8 +55,7 @@ class OffsetRMSNorm(Direct, nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., D)."""
-        weight = self.weight.float() + 1.0
-        return F.rms_norm(x.float(), weight.shape, weight, self.eps).to(x.dtype)
+        return rms_norm(x.float(), self.weight.float() + 1.0, self.eps).to(x.dtype)
 
 
 NORMS: dict[str, type[LayerNorm] | type[RMSNorm] | type[OffsetRMSNorm]] = {  # a name: a class, (size, eps)
