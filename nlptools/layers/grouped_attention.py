@@ -101,14 +101,14 @@ class GroupedQueryAttention(nn.Module):
         """(B, T, D) -> queries (B, T, H, K), and keys and values (B, T, G, K)."""
         H, G = self.num_heads, self.key_value_heads
         projected = self.query_key_value(x).view(*x.shape[:2], H + 2 * G, self.head_size)
-        query_key, value = torch.split(projected, [H + G, G], 2)
+        query_key, value = projected.split_with_sizes([H + G, G], 2)
         if self.query_norm is not None and self.key_norm is not None:
-            query, key = torch.split(query_key, [H, G], 2)
+            query, key = query_key.split_with_sizes([H, G], 2)
             if self.joint_norms:
                 query, key = query.flatten(2), key.flatten(2)
             normed = (self.query_norm(query), self.key_norm(key))
             query_key = torch.cat([each.view(*x.shape[:2], -1, self.head_size) for each in normed], 2)
         if turn is not None:
             query_key = turn(query_key.unsqueeze(2)).squeeze(2)
-        query, key = torch.split(query_key, [H, G], 2)
+        query, key = query_key.split_with_sizes([H, G], 2)
         return query if self.query_scale == 1.0 else query * self.query_scale, key, value

@@ -88,7 +88,7 @@ class Linear(Direct, Packable, nn.Linear):
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
         """`residual` (..., D) plus the map of x (..., E) -> (..., D)."""
         if self.rounded is not None:
-            return residual + self.rounded.product(x, self.bias)
+            return self.rounded.product(x, self._parameters["bias"]).add_(residual)
         own = self._parameters
         out = self._packed.product(x, own["weight"], own["bias"], other=residual, how="add")  # type: ignore[arg-type]
         return residual + linear(x, self.weight, self.bias) if out is None else out
@@ -96,7 +96,7 @@ class Linear(Direct, Packable, nn.Linear):
     def times(self, gate: Tensor, x: Tensor) -> Tensor:
         """`gate` (..., D) times the map of x (..., E) -> (..., D)."""
         if self.rounded is not None:
-            return gate * self.rounded.product(x, self.bias)
+            return self.rounded.product(x, self._parameters["bias"]).mul_(gate)
         out = self._packed.product(x, self.weight, self.bias, other=gate, how="mul")
         return gate * linear(x, self.weight, self.bias) if out is None else out
 

@@ -56,16 +56,22 @@ class Fp16Weight:
 
     def product(self, x: Tensor, bias: Tensor | None) -> Tensor:
         """x (..., E) times weight^T (E, D), plus bias -> (..., D), in the type of x."""
-        rows = x.reshape(-1, x.shape[-1]).float()
-        count = even = len(rows)
+        rows = x.reshape(-1, x.shape[-1])
+        if rows.dtype != torch.float32:
+            rows = rows.float()
+        count = even = rows.shape[0]
         while even % _BLOCK in self._uneven:
             even += 1
         if even > count:
-            rows = torch.cat([rows, rows[-1:].expand(even - count, -1)])
-        out = self._multiply(rows, self.packed)[:count]
+            last = rows[-1:] if count > 1 else rows
+            rows = torch.cat([rows, *[last] * (even - count)])  # `expand` would take ten times as long as the copy
+        out = self._multiply(rows, self.packed)
+        if even > count:
+            out = out[:count]
         if bias is not None:
             out.add_(bias)
-        return out.view(*x.shape[:-1], self.outputs).to(x.dtype)
+        out = out.view(*x.shape[:-1], self.outputs)
+        return out if out.dtype == x.dtype else out.to(x.dtype)
 
 
 def _multiply() -> Callable[..., Tensor]:

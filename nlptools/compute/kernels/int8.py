@@ -81,10 +81,11 @@ class Int8Weight:
     def product(self, x: Tensor, bias: Tensor | None) -> Tensor:
         """x (..., E) times weight^T (E, D), plus bias -> (..., D), in the type of x."""
         rows = x.reshape(-1, x.shape[-1]).float()
-        out = self._one(rows) if len(rows) == 1 else self._many(rows)
+        out = self._one(rows) if rows.shape[0] == 1 else self._many(rows)
         if bias is not None:
             out.add_(bias)
-        return out.view(*x.shape[:-1], self.outputs).to(x.dtype)
+        out = out.view(*x.shape[:-1], self.outputs)
+        return out if out.dtype == x.dtype else out.to(x.dtype)
 
     def _one(self, row: Tensor) -> Tensor:
         """The kernel takes the scale of a single row along."""
