@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
-import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar, Protocol
@@ -40,6 +38,8 @@ class Variants:
 
     def groups(self, value: str) -> tuple[type, ...]:
         """The settings classes of a value."""
+        import pkgutil  # here and below: commands without variants start 5 ms earlier
+
         first: type[_Grouped] = pkgutil.resolve_name(self.classes()[value])
         return (first, *first.groups)
 
@@ -99,6 +99,8 @@ def architectures(*families: str) -> Variants:
 
 def initial_architecture(given: Callable[[str], str]) -> str:
     """The value of --arch for the model directory that --init names; "" without one. `given`: the text of an option."""
+    import json
+
     try:
         config = json.loads(Path(given("init"), "config.json").read_bytes()) if given("init") else {}
     except (OSError, ValueError):
