@@ -324,7 +324,11 @@ def test_languages(tmp_path: Path) -> None:
         ({"model_type": "mbart", "static_position_embeddings": True}, "static_position_embeddings True"),
         ({"model_type": "bart", "decoder_start_token_id": 99}, "start token of the decoder is 99"),
         ({"model_type": "bart", "vocab_size": None}, "no vocab_size"),
-        ({"model_type": "m2m_100", "decoder_start_token_id": 1}, "decoder_start_token_id is the padding, 1"),
+        (
+            {"model_type": "m2m_100", "decoder_start_token_id": 1},
+            "decoder_start_token_id is 1, expected a token besides",
+        ),
+        ({"model_type": "m2m_100", "decoder_start_token_id": None}, "decoder_start_token_id is None, expected"),
     ],
     ids=str,
 )

@@ -18,8 +18,8 @@ _START = 2  # of the decoder, where config.json names no other
 
 def _reads(data: JsonObject) -> JsonObject:
     pad, start = data.get("pad_token_id", 1), data.get("decoder_start_token_id", _START)
-    if start == pad:
-        raise BundleError(f"config.json: decoder_start_token_id is the padding, {pad!r:.80}, which is not supported")
+    if start in (pad, None):  # the decoder would begin with the padding, whose position transformers leaves out
+        raise BundleError(f"config.json: decoder_start_token_id is {start!r:.80}, expected a token besides the padding")
     return {"position_offset": pad + 1 if isinstance(pad, int) else 0}
 
 
