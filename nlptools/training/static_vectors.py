@@ -57,7 +57,7 @@ def distill(path: str, settings: DistillStatic, compute: Compute, encoding_error
 
     Raises:
         UsageError: a model that is not an encoder, or several processes were started.
-        InputError, BundleError: see `open_model`.
+        InputError, BundleError: see `open_model`; or a tokenizer that has no tokenizer.json.
         DataError: --fit has too few lines.
         OutputError: the directory exists.
     """
@@ -70,6 +70,7 @@ def distill(path: str, settings: DistillStatic, compute: Compute, encoding_error
     vocab = tokenizer.vocab
     assert vocab is not None
     with whole_directory.replacing(settings.output) as directory:
+        names = static_directory.save_tokenizer(directory, tokenizer)  # first, as not every tokenizer can be written
         ids = [
             id
             for id in range(len(vocab))
@@ -91,7 +92,7 @@ def distill(path: str, settings: DistillStatic, compute: Compute, encoding_error
             "apply_pca": settings.dims or None,
             "sif_coefficient": settings.sif or None,
         }
-        static_directory.save(directory, table.numpy(), tokenizer, own, record)
+        static_directory.save(directory, table.numpy(), names, own, record)
     return Path(settings.output)
 
 

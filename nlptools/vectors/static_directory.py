@@ -8,6 +8,7 @@ Shapes: V tokens, D dimensions.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,24 +128,28 @@ def _table(folder: Path) -> Floats:
     return table
 
 
-def save(directory: Path, table: Floats, tokenizer: Tokenizer, more: JsonObject, training: JsonObject) -> None:
-    """Write vectors (V, D), as 16-bit floats, and their tokenizer; the manifest last.
-
-    Args:
-        more: more for config.json.
-        training: how they were made.
-
-    Raises:
-        BundleError: a tokenizer that has no tokenizer.json.
-        StreamError: disk full or another write error.
-    """
-    from safetensors.numpy import save_file
-
+def save_tokenizer(directory: Path, tokenizer: Tokenizer) -> list[str]:
+    """Write a tokenizer; returns the names of its files. Raises BundleError for one that has no tokenizer.json."""
     names = tokenizer.save(directory)
     if "tokenizer.json" not in names and tokenizer.vocab is not None:
         names = tokenizer.save(directory, Boundaries.of_encoder(tokenizer.vocab))
     if "tokenizer.json" not in names:
         raise BundleError(f"the tokenizer cannot be written as tokenizer.json: {tokenizer.json_obstacle()}")
+    return names
+
+
+def save(directory: Path, table: Floats, names: Sequence[str], more: JsonObject, training: JsonObject) -> None:
+    """Write vectors (V, D), as 16-bit floats, next to their tokenizer; the manifest last.
+
+    Args:
+        names: of the files of the tokenizer.
+        more: more for config.json.
+        training: how they were made.
+
+    Raises StreamError: disk full or another write error.
+    """
+    from safetensors.numpy import save_file
+
     half = np.ascontiguousarray(table.astype(np.float16))
     atomic.fill_named(directory / "model.safetensors", lambda name: save_file({"embeddings": half}, name))
     config = {

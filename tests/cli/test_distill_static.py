@@ -10,6 +10,7 @@ import pytest
 import torch
 from conftest import Run
 from safetensors.numpy import load_file, save_file
+from tiny_bundles import bytes_bundle, words_bundle
 
 import nlptools
 from nlptools.configs.embed import Embed
@@ -44,6 +45,21 @@ def test_vectors_are_those_of_model2vec(call: Run, tmp_path: Path) -> None:
     row = found[WORDS.index("w3")].astype(np.float32)
     np.testing.assert_allclose(vectors[1], row / np.linalg.norm(row), atol=1e-5)
     assert not vectors[2:].any()
+
+
+def test_language_models_are_read_as_embed_reads_them(call: Run, tmp_path: Path) -> None:
+    bytes_bundle(tmp_path / "lm")
+    assert call("distill-static", "lm", "--dims", 0, "--sif", 0, *HOW, "-o", "static").code == 0
+    found = load_file(tmp_path / "static" / "model.safetensors")["embeddings"].astype(np.float64)
+    rows = nlptools.load(tmp_path / "lm", compute=FP32, settings=Embed()).embed(["a", "b", "z"])
+    # components turn and move the vectors, and the mean of states includes that of the start: distances keep their ratios
+    between = found[[*b"abz"]]
+    expected, distances = (np.linalg.norm(each[:, None] - each, axis=-1) for each in (rows, between))
+    np.testing.assert_allclose(distances / distances[0, 1], expected / expected[0, 1], rtol=0.02)
+    words_bundle(tmp_path / "words")
+    refused = call("distill-static", "words", *HOW, "-o", "no")
+    assert refused.code == 78 and "cannot be written as tokenizer.json" in refused.err and "vectors" not in refused.err
+    assert not (tmp_path / "no").exists()
 
 
 def test_commands_take_the_directory(call: Run, tmp_path: Path) -> None:
