@@ -314,7 +314,7 @@ def _load(path: Path) -> Bundle:
         form = pair_format.read(path, config, source, start, sizes.eos)
         return Bundle(path, arch, model, source, config, training, target, format=form)
     of_tokenizer = peft.home(path, tokenizers.BUNDLE_FILES)
-    tokenizer = tokenizers.load(str(of_tokenizer))
+    tokenizer = tokenizers.load_path(of_tokenizer)
     check_tokenizer(path, tokenizer, config)
     if family in (registry.ENCODER, *registry.WITHOUT_PRETRAINING):
         return Bundle(path, arch, model, tokenizer, config, training)

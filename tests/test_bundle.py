@@ -88,6 +88,13 @@ def test_the_list_of_files_is_whole(lm: Path, call: Run) -> None:
     assert use(call, lm).code == 0
 
 
+def test_a_directory_may_have_the_name_of_a_tokenizer(lm: Path, call: Run) -> None:
+    for name in ("words", "bytes"):
+        lm = lm.rename(lm.with_name(name))
+        for command in ("score", "describe"):
+            assert use(call, lm, command).code == 0 and use(call, Path(name), command).code == 0
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_that_is_damaged(call: Run, lm: Path, name: str) -> None:
     data = (lm / name).read_bytes()

@@ -94,7 +94,7 @@ def _alone(path: str) -> dict[str, Facts]:
 
     name = Path(path).name
     if Path(path).is_dir() or name.endswith((".model", ".json", ".tsv")) or name == "vocab.txt":
-        loaded = tokenizers.load(path)
+        loaded = tokenizers.load_path(Path(path))
         assert loaded.vocab is not None
         return {"tokenizer": {**_tokenizer(loaded), "first tokens": loaded.vocab.tokens[:_SOME]}}
     try:
@@ -192,7 +192,7 @@ def _tokenizers(path: Path, config: JsonObject) -> dict[str, Facts]:
     from nlptools.text import tokenizer_pairs
 
     if not config.get("is_encoder_decoder"):
-        loaded = tokenizers.load(str(path))
+        loaded = tokenizers.load_path(path)
         bundle.check_tokenizer(path, loaded, config)
         return {"tokenizer": _tokenizer(loaded)}
     source, target = tokenizer_pairs.load_pair(path)

@@ -99,15 +99,17 @@ def load(name_or_path: str | Path, vocab: str | Path | Vocab | None = None, lowe
         raise UsageError(
             f"--vocab: {display(name)} has its own vocabulary", hint=f"--vocab is for the tokenizers {', '.join(NAMES)}"
         )
-    if path.is_dir():
-        with reading(path):
-            return _load_directory(path, lowercase)
     if not path.exists():
         close = difflib.get_close_matches(name, NAMES, n=1)
         hint = f"did you mean {close[0]}?" if close else f"expected one of {', '.join(NAMES)}, or a path"
         raise InputError(f"no such tokenizer: {display(name)}", hint=hint)
+    return load_path(path, lowercase)
+
+
+def load_path(path: Path, lowercase: bool = False) -> Tokenizer:
+    """As `load`, of a file or directory that exists, even if its name is that of a tokenizer. Raises BundleError."""
     with reading(path):
-        return _load_file(path, lowercase)
+        return _load_directory(path, lowercase) if path.is_dir() else _load_file(path, lowercase)
 
 
 def _named(name: str, vocab: str | Path | Vocab | None, lowercase: bool) -> NamedTokenizer:

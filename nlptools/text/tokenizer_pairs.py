@@ -17,7 +17,7 @@ from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.marian import PAD, Marian, with_pad
 from nlptools.text.pair_format import PairFormat
 from nlptools.text.pieces import SentencePiece
-from nlptools.text.tokenizer import Tokenizer, load
+from nlptools.text.tokenizer import Tokenizer, load_path
 from nlptools.text.vocab import Vocab
 
 FOLDER = "target"  # folder of a target tokenizer that is not a SentencePiece model
@@ -196,5 +196,5 @@ def _load(path: Path, lowercase: bool) -> tuple[Tokenizer, Tokenizer]:
             f"{display(str(path))}: spiece.model: this kind of model does not use the ids of its SentencePiece model",
             hint="save the tokenizer as tokenizer.json",
         )
-    tokenizer = load(path, lowercase=lowercase)
+    tokenizer = load_path(path, lowercase)
     return tokenizer, tokenizer

@@ -96,7 +96,7 @@ def load(where: Path) -> StaticVectors:
         raise BundleError(f"{display(str(where / _MODULES))}: a step {strange[0]!r:.80} is not supported")
     with reading(folder):
         table = _table(folder)
-        tokenizer = tokenizers.load(str(folder))
+        tokenizer = tokenizers.load_path(folder)
     if tokenizer.vocab is None or len(tokenizer.vocab) > len(table):
         count = 0 if tokenizer.vocab is None else len(tokenizer.vocab)
         raise BundleError(f"{display(str(where))}: the tokenizer has {count} tokens, there are {len(table)} vectors")

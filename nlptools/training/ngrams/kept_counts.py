@@ -47,7 +47,7 @@ def load(path: str, tokenizer: Tokenizer, config: NGramConfig) -> tuple[CountedP
         )
     artifacts.verify(folder)
     theirs = bundle.ngram_config(artifacts.read_json(folder / "config.json"))
-    vocab, ours = tokenizers.load(folder).vocab, tokenizer.vocab
+    vocab, ours = tokenizers.load_path(folder).vocab, tokenizer.vocab
     assert ours is not None
     if (
         vocab is None
