@@ -41,6 +41,7 @@ _NEEDS = {"”": ("“”", "”"), "»": ("«»", "«»"), "›": ("‹›", "�
 _DOMAIN = re.compile(r"[\w-]+(?:\.[\w-]+)+\.?")
 _HOURS, _MINUTES = re.compile(r"[0-9]{1,2}"), re.compile(r"[0-5][0-9]")
 _NOTES = frozenset("ACDFG")  # names of tones and programming languages: C#
+_NEITHER = False, False
 
 
 def join_words(tokens: Sequence[str]) -> str:
@@ -49,7 +50,7 @@ def join_words(tokens: Sequence[str]) -> str:
     line = _Line(tokens)
     glue = True  # whether the next token follows without a space
     for place, token in enumerate(tokens):
-        left, right = line.sides(place)
+        left, right = _NEITHER if token[0].isalnum() else line.sides(place)
         if not (glue or left):
             out.append(" ")
         out.append(token)
