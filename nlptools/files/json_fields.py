@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -26,7 +27,7 @@ def whole(data: Mapping[str, Json], key: str, where: str) -> int:
 def number(data: Mapping[str, Json], key: str, where: str) -> float:
     """The number under `key`. Raises BundleError."""
     value = data.get(key)
-    if not isinstance(value, int | float) or isinstance(value, bool):
+    if not isinstance(value, int | float) or isinstance(value, bool) or not _is_finite(value):
         raise _error(where, key, value, "a number")
     return value
 
@@ -51,7 +52,15 @@ def wholes(data: Mapping[str, Json], key: str, where: str) -> list[int]:
 
 def numbers(data: Mapping[str, Json], key: str, where: str) -> list[float]:
     """The list of numbers under `key`. Raises BundleError."""
-    return [float(value) for value in _items(data, key, where, (int, float), "numbers")]
+    values = _items(data, key, where, (int, float), "numbers")
+    if not all(map(_is_finite, values)):
+        raise _error(where, key, data.get(key), "a list of numbers")
+    return [float(value) for value in values]
+
+
+def _is_finite(value: float) -> bool:
+    """Whether it is a number of 64 bits; whole numbers in JSON may be larger."""
+    return -sys.float_info.max <= value <= sys.float_info.max
 
 
 def children(data: Mapping[str, Json], key: str, where: str) -> list[JsonObject]:

@@ -7,10 +7,12 @@ writes them, are read as one array in memory; nothing is allocated from what a h
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import tokenize
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -66,7 +68,7 @@ def load_array(path: str, types: str = "f") -> Array:
     if "1" not in types and (path == "-" or compression.is_compressed(path) or streams.is_pipe_or_device(path)):
         return read_arrays(path, types)
     try:
-        with np.errstate(over="raise"):  # a size beyond 64 bits
+        with np.errstate(over="raise"), _quiet():  # a size beyond 64 bits
             array = np.load(path, mmap_mode="r")
     except FileNotFoundError:
         raise InputError(f"{display(path)}: no such file") from None
@@ -123,10 +125,19 @@ def _read_header(stream: io.BufferedReader, path: str) -> tuple[tuple[int, ...],
     try:
         version = np.lib.format.read_magic(stream)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = read(stream)
+        with _quiet():
+            shape, fortran, dtype = read(stream)
     except (*_DAMAGED, OverflowError, RecursionError) as error:
         _refuse(error, path)
     return shape, fortran, dtype
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Context without numpy's advice to save files of Python 2 anew."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _refuse(error: Exception, path: str) -> NoReturn:
