@@ -57,7 +57,7 @@ PARTS = {
     ),
     "training": Part("trainer, stage and fault", 1679, (f"{ENGINE}/test_faults.py::test_all_cells",)),
     "resume": Part(
-        "steps at which a run is stopped", 588, (f"{ENGINE}/test_every_step.py::test_every_step_of_every_trainer",)
+        "steps at which a run is stopped", 1372, (f"{ENGINE}/test_every_step.py::test_every_step_of_every_trainer",)
     ),
     "state": Part(
         "entries of a checkpoint that are dropped",
@@ -66,7 +66,7 @@ PARTS = {
     ),
     "ranks": Part(
         "tests of several processes",
-        15,
+        50,
         (
             *(f"{ENGINE}/{name}.py" for name in ("test_rank_faults", "test_ranks", "test_sharded")),
             "tests/test_clusters.py",
