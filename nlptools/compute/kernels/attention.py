@@ -124,7 +124,9 @@ def _few_queries(query_BHTK: Tensor, key_BHSK: Tensor, value_BHSK: Tensor, mask:
         return _few_queries(query, key, value, mask)[:1]
     if mask is None:  # as below; `matmul` would be three operations more in each product
         query, key, value = (each.flatten(0, 1) for each in (query_BHTK * K**-0.5, key_BHSK, value_BHSK))
-        return torch.bmm(torch.bmm(query, key.transpose(1, 2)).softmax(-1), value).view(query_BHTK.shape)
+        return torch.bmm(torch.bmm(query, key.transpose(1, 2)).softmax(-1), value).view(
+            *query_BHTK.shape[:3], value.shape[-1]
+        )
     scores_BHTS = torch.matmul(query_BHTK * K**-0.5, key_BHSK.transpose(-1, -2))
     scores_BHTS += _bias(mask, torch.float32)[:, None] if mask.dtype == torch.bool else mask
     return torch.matmul(scores_BHTS.softmax(-1), value_BHSK)
