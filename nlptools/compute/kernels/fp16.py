@@ -64,7 +64,9 @@ class Fp16Weight:
             even += 1
         if even > count:
             last = rows[-1:] if count > 1 else rows
-            rows = torch.cat([rows, *[last] * (even - count)])  # `expand` would take ten times as long as the copy
+            rows = torch.cat(
+                [rows, *[last] * (even - count)]
+            )  # of an expanded row, the copy would take ten times as long
         out = self._multiply(rows, self.packed)
         if even > count:
             out = out[:count]

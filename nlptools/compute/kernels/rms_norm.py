@@ -1,8 +1,8 @@
 """RMSNorm in cheaper operations, for inference on a CPU, with the bits of PyTorch's.
 
-PyTorch 2.13 composes it of slow operations there: a mean instead of a sum, numbers that each call makes tensors of. A decoding
-step feels that: one row of 576 takes 16 to 31 microseconds on one core of a busy AMD EPYC of the third generation, here 10 to
-18; in 30 layers 61 such norms.
+PyTorch 2.13 composes it of slow operations there: a mean instead of a sum, and numbers that become tensors at each call. One row
+of 576 takes 16 to 31 microseconds on one core of a busy AMD EPYC of the third generation, and 10 to 18 here. A decoding step
+through 30 layers has 61 such norms.
 """
 
 from __future__ import annotations
