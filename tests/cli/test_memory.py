@@ -29,6 +29,8 @@ MORE = 16 << 20  # bytes that a large input may take besides those of a small on
 def text_of(job: str) -> bytes:
     """About a megabyte of input."""
     line = "the [MASK] sat" if "bert" in job else "w1" if job.startswith("neighbors") else "w1 w2 w3 w1 w4 w2"
+    if job.split()[0] in LIGHT:
+        line = " ".join([line] * 6)  # as long as a sentence
     return f"{line}\n".encode() * ((1 << 20) // (len(line) + 1))
 
 
