@@ -67,6 +67,8 @@ def choose(sentences: Sequence[str], number: int = 1, method: str = "textrank") 
     """The indices of the `number` best sentences, in the order of the text. Raises UsageError for an unknown method."""
     if method not in METHODS:
         raise UsageError(f"unknown method {method!r}, expected one of: {', '.join(METHODS)}")
+    if len(sentences) <= number:
+        return list(range(len(sentences)))
     # rounded, since the last bits depend on the machine and must not break ties
     scores = np.round(METHODS[method](sentences), _DIGITS)
     return sorted(np.argsort(-scores, kind="stable")[:number].tolist())
