@@ -23,13 +23,19 @@ from tests.cli.test_shares import JOBS
 place = test_shares.place
 LIGHT = ("tokenize", "build-vocab", "split", "extract", "phrases", "prompt")
 LARGEST = int(os.environ.get("LARGEST_MEGABYTES", "2048"))  # of the long test
+SLOW = "--sample"  # an option that makes them slow
 MORE = 16 << 20  # bytes that a large input may take besides those of a small one
+
+
+def is_light(job: str) -> bool:
+    """Whether it reads gigabytes within minutes."""
+    return job.split()[0] in LIGHT and SLOW not in job
 
 
 def text_of(job: str) -> bytes:
     """About a megabyte of input."""
     line = "the [MASK] sat" if "bert" in job else "w1" if job.startswith("neighbors") else "w1 w2 w3 w1 w4 w2"
-    if job.split()[0] in LIGHT:
+    if is_light(job):
         line = " ".join([line] * 6)  # as long as a sentence
     return f"{line}\n".encode() * ((1 << 20) // (len(line) + 1))
 
@@ -90,7 +96,7 @@ def test_bleu(place: Path) -> None:
 @pytest.mark.parametrize("job", ["build-vocab", *(job for job, _ in JOBS)])
 def test_every_filter(place: Path, job: str, record_property: Record) -> None:
     """Those that take hours for gigabytes read 8 MB at most; for `bleu` see `benchmarks/scaling.py`."""
-    sizes = (min(10, LARGEST // 2), LARGEST) if job.split()[0] in LIGHT else (1, min(8, LARGEST))
+    sizes = (min(10, LARGEST // 2), LARGEST) if is_light(job) else (1, min(8, LARGEST))
     small, large = (peak(place, job, megabytes * 1024) for megabytes in sizes)
     record_property("largest difference, MB", round((large - small) / (1 << 20), 1))
     assert large - small < MORE, (sizes, small, large)
