@@ -200,8 +200,8 @@ def _prepare(translator: Translator, generate: Generate) -> None:
 
     if generate.constrains_text:
         raise UsageError("--match, --force-words and --ban-words need a language model")
-    if generate.contrastive is not None:
-        raise UsageError("--contrastive needs a language model")
+    if generate.contrastive is not None or generate.lookup:
+        raise UsageError(f"--{'lookup' if generate.lookup else 'contrastive'} needs a language model")
     if generate.quantize is not None:
         from nlptools.inference.quantization import quantize
 

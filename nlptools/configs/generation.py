@@ -63,6 +63,14 @@ class Generate:
         needs=("top_k",),
         excludes=("beam", "temperature", "top_p", "min_p", "typical", "top_n_sigma", "num_samples", "nbest", "best_of"),
     )
+    lookup: int = option(
+        0,
+        "Prompt lookup: copy up to N next tokens from where the last ones occurred before, and check them in one step. The"
+        " output stays the same, and comes faster where texts repeat themselves or the prompt. One prompt at a time.",
+        low=0,
+        metavar="N",
+        excludes=("beam", "contrastive", "num_samples", "nbest", "best_of", "batch_size"),
+    )
     repetition_penalty: float = option(
         1.0, "Penalty for tokens that have already occurred (Keskar et al. 2019); 1: none.", low=0.01, metavar="X"
     )
@@ -152,7 +160,7 @@ class Generate:
     @property
     def batch(self) -> int:
         """Inputs decoded together."""
-        return 64 if self.batch_size is None else self.batch_size
+        return 1 if self.lookup else self.batch_size or 64
 
     @property
     def window(self) -> int:

@@ -37,6 +37,10 @@ class KeyValues:
         keys, values = buffer.narrow(3, 0, needed).unbind(0)
         return keys, values
 
+    def forget(self, count: int) -> None:
+        """Remove the last `count` slots."""
+        self.size -= count
+
     def select(self, inputs: Tensor) -> KeyValues:
         """A cache for a choice of inputs."""
         return self._with(lambda filled: filled.index_select(1, inputs))
@@ -138,6 +142,14 @@ class Cache:
         mask = torch.cat([self.seen.expand(G, len(new), slots), new.expand(G, -1, -1)], 2)
         self.seen = mask[:, -1:] if W == 1 else mask
         return mask[:, None]
+
+    def forget(self, count: int) -> None:
+        """Remove the last `count` tokens of each input, which has one hypothesis."""
+        assert self.width == 1
+        self.length -= count
+        self.seen = None if self.seen is None else self.seen[:, :, : self.seen.shape[2] - count]
+        for layer in self.layers:
+            layer.forget(count)
 
     def select(self, rows: Tensor, width: int = 1) -> Cache:
         """See `models.contract.State`."""

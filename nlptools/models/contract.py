@@ -42,6 +42,13 @@ class LanguageState(State, Protocol):
         """
 
 
+class RewindableState(LanguageState, Protocol):
+    """The state of a language model that `rewinds`."""
+
+    def forget(self, count: int) -> None:
+        """Go back to the place before the last `count` tokens."""
+
+
 class CarriedState(LanguageState, Protocol):
     """The state of a language model that `streams`: a named tuple of tensors."""
 
@@ -175,6 +182,10 @@ class LanguageModel(Decoder, Layered, Protocol):
         """
 
     @property
+    def rewinds(self) -> bool:
+        """Whether its state can go back to an earlier place. It is then a `RewindableState`, see `is_rewindable`."""
+
+    @property
     def token_embedding(self) -> nn.Embedding:
         """The vectors that tokens are read as. Rows beyond the vocabulary are padding."""
 
@@ -224,6 +235,18 @@ class StreamingModel(LanguageModel, Protocol):
         """See `LanguageModel`."""
 
 
+class RewindableModel(LanguageModel, Protocol):
+    """A language model that `rewinds`."""
+
+    def start(self, batch_size: int, capacity: int) -> RewindableState:
+        """See `LanguageModel`."""
+
+
+def is_rewindable(model: LanguageModel) -> TypeGuard[RewindableModel]:
+    """Whether a model `rewinds`."""
+    return model.rewinds
+
+
 def is_streaming(model: LanguageModel) -> TypeGuard[StreamingModel]:
     """Whether a model `streams`."""
     return bool(model.streams)
@@ -265,7 +288,7 @@ class LanguageModelDefaults:
     """A base of language models: members of `LanguageModel` that hold for any of them, if not as fast as they could be."""
 
     causal = neural = True
-    marks_rows = False
+    marks_rows = rewinds = False
     penalty: Tensor | None = None
     activation = "gelu"
     initializer_range = 0.02

@@ -212,6 +212,26 @@ def test_strict_refuses_what_would_be_cut(call: Run, words: Path) -> None:
     assert done.code == 65 and len(done.lines[0].split()) == 2 and f"<stdin>:2: {message}" in done.err
 
 
+@pytest.mark.parametrize("more", [(), ("--stream",), ("--to", "jsonl", "--logprobs"), ("--stop", "w3")], ids=" ".join)
+def test_drafts_do_not_change_the_output(call: Run, words: Path, more: tuple[str, ...]) -> None:
+    prompts = "w1 w2 w3 w1 w2\n\nw5 w5 w5 w5\n"
+    for temperature in (0, 1):
+        options = ("--temperature", temperature, "--max-new-tokens", 40, *more)
+        done = [call("generate", words, *options, *lookup, stdin=prompts) for lookup in ((), ("--lookup", 5))]
+        assert [each.code for each in done] == [0, 0] and done[0].out == done[1].out and len(done[0].lines) == 3
+
+
+def test_drafts_are_for_one_sample_of_a_transformer(call: Run, words: Path, tmp_path: Path) -> None:
+    for more in (("--beam", 2), ("--num-samples", 2), ("--batch-size", 4), ("--contrastive", 0.5, "--top-k", 2)):
+        done = call("generate", words, "--lookup", 3, *more, stdin="w1\n")
+        assert done.code == 2 and "--lookup" in done.err and more[0] in done.err, done.err
+    sizes = ("--layers", 1, "--hidden", 8, "--steps", 1)
+    done = call("train-lm", "--arch", "lstm", "-t", "bytes", *sizes, "-o", tmp_path / "lstm", stdin="a b c\n" * 20)
+    assert done.code == 0, done.err
+    done = call("generate", tmp_path / "lstm", "--lookup", 3, stdin="a\n")
+    assert done.code == 2 and "--lookup needs a Transformer" in done.err, done.err
+
+
 # -- stop texts, streams, escapes -------------------------------------------------------------------------------------
 
 

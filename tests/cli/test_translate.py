@@ -368,7 +368,7 @@ def test_a_source_of_unknown_pieces_is_told(call: Run, turns: Path) -> None:
     assert "50% of the tokens of the sources are unknown to the tokenizer" in done.err
 
 
-@pytest.mark.parametrize("args", [("--contrastive", 0.6, "--top-k", 4), ("--ban-words", "a")])
+@pytest.mark.parametrize("args", [("--contrastive", 0.6, "--top-k", 4), ("--lookup", 4), ("--ban-words", "a")])
 def test_options_of_language_models_are_refused_to_encoder_decoders(
     call: Run, copies: Path, args: tuple[Any, ...]
 ) -> None:

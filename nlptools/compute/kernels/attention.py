@@ -26,7 +26,7 @@ from nlptools.compute.processor import cpuinfo
 
 CHUNK_SCORES = 1 << 20  # scores computed at a time: they stay in the cache
 MOST_WEIGHTS = 1 << 25  # attention weights of one layer that are kept for backward, unless dropout needs them kept
-_FEW_QUERIES = 16  # of a sequence: up to here, plain products are faster than PyTorch's kernel
+FEW_QUERIES = 16  # of a sequence: up to here, plain products are faster than PyTorch's kernel
 _LEAST_CHUNK = 128  # queries that read their neighborhood together
 _SHORT = 128  # length of a sequence up to which plain products are faster than PyTorch's kernel
 _LARGEST_SCORE = 60.0  # exp of this, summed over a sequence and multiplied, is far below what float32 and bf16 can hold
@@ -96,9 +96,7 @@ def attention(
     query, key, value = query_BHTK, key_BGSK, value_BGSK
     B, H, T, K = query.shape
     G = key.shape[1]
-    if (
-        G < H and T <= _FEW_QUERIES and not causal and not dropout
-    ):  # heads of a group as more queries: nothing is copied
+    if G < H and T <= FEW_QUERIES and not causal and not dropout:  # heads of a group as more queries: nothing is copied
         if mask is not None and mask.shape[2] > 1:
             mask = mask.repeat(1, 1, H // G, 1)
         return attention(query.reshape(B, G, -1, K), key, value, mask, cap=cap).view(B, H, T, K)
@@ -106,7 +104,7 @@ def attention(
         key, value = (each.repeat_interleave(H // G, 1) for each in (key, value))
     if cap:
         return capped_attention(query, key.to(query.dtype), value.to(query.dtype), cap, mask, dropout, causal)
-    few = T <= _FEW_QUERIES and query.device.type == "cpu" and not query.requires_grad and not causal and not dropout
+    few = T <= FEW_QUERIES and query.device.type == "cpu" and not query.requires_grad and not causal and not dropout
     if few and key.dtype == torch.float32:
         return _few_queries(query.float(), key, value, mask).to(query.dtype)
     if key.dtype != query.dtype:

@@ -77,6 +77,31 @@ class Ragged:
         return out
 
 
+class Stepwise(Ragged):
+    """Attention of a few new positions of one row, each computed as if it came alone.
+
+    Products with several queries add up their terms in another order, and the last digits differ from those of single steps.
+    """
+
+    def __init__(self, past: int, T: int, window: int | None = None) -> None:
+        """`past`: the positions before the T new ones. `window`: see `within`; None: all."""
+        self.past, self.T, self.window = past, T, window
+
+    def within(self, window: int) -> Stepwise:
+        """See `Ragged`."""
+        return Stepwise(self.past, self.T, window)
+
+    def attend(self, query_BHTK: Tensor, key_BGSK: Tensor, value_BGSK: Tensor, cap: float = 0.0) -> Tensor:
+        """See `Ragged`."""
+        parts = []
+        for t in range(self.T):
+            own = self.past + t + 1
+            mask = None if self.window is None or own <= self.window else _causal(1, own, self.window)
+            key, value = (each[:, :, :own] for each in (key_BGSK, value_BGSK))
+            parts.append(attention(query_BHTK[:, :, t : t + 1], key, value, mask, cap=cap))
+        return torch.cat(parts, 2)
+
+
 def _causal(new: int, own: int, window: int | None = None) -> Tensor:
     """(1, 1, new, own): each of the last `new` positions sees itself and those before it, `window` of them at most."""
     mask = torch.ones(new, own, dtype=torch.bool).tril_(own - new)

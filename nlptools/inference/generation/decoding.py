@@ -25,6 +25,7 @@ from nlptools.inference.generation.continuation import (
     readable,
 )
 from nlptools.inference.generation.contrastive import ContrastiveSearch
+from nlptools.inference.generation.lookup import LookupSearch
 from nlptools.inference.generation.samples import Samples
 from nlptools.models.contract import EncoderDecoder, LanguageModel
 from nlptools.text.pair_format import PairMarks
@@ -71,7 +72,8 @@ def generate(
             opening = prefill(model, kept[part], limits[part], settings, backend)
             out += BeamSearch(model, opening, settings, backend, eos, rules, 0.0).run()
         return out
-    kind, draws = Samples if settings.contrastive is None else ContrastiveSearch, _draws(settings, seeds)
+    kind = LookupSearch if settings.lookup else Samples if settings.contrastive is None else ContrastiveSearch
+    draws = _draws(settings, seeds)
     samples = kind(model, kept, limits, settings, backend, eos=eos, draws=draws, watch=watch, rules=rules)
     return _best(samples.run(model, settings.room), settings)
 

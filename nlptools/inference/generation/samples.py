@@ -66,6 +66,7 @@ class Samples:
         self.idle = 0  # steps since the first of the finished rows in the batch has finished
         self.logits: Tensor | None = None  # (B, V)
         self.state: State | None = None
+        self.window: SlidingWindow | None = None  # of a language model with a limited context
 
     def run_opened(self, opening: Opening) -> list[Continuation]:
         """The samples of inputs that have been read together."""
@@ -77,14 +78,14 @@ class Samples:
     def run(self, model: LanguageModel, room: int) -> list[Continuation]:
         """The samples of all prompts, at most `settings.batch` prompts at a time. Each has room for `room` new tokens."""
         context = readable(model, self.settings)
-        window = None if context is None else SlidingWindow(model, context, self.backend)
+        self.window = None if context is None else SlidingWindow(model, context, self.backend)
         waiting = sorted(range(len(self.prompts)), key=lambda i: len(self.prompts[i]))  # the last one is next
         space = room if context is None else min(room, context)
         while self.live or waiting:
             moved: dict[int, list[int]] = {}
             if self.live:
                 chosen = self._step()
-                moved = self._leave_windows(window)
+                moved = self._leave_windows()
                 self._advance(chosen)
             free = self.settings.batch - -(-(len(self.live) + len(moved)) // self.settings.drawn)
             if not self.live or _REFILL * free >= self.settings.batch:
@@ -160,12 +161,14 @@ class Samples:
             return False
         return len(out.ids) < self.limits[row // self.settings.drawn]
 
-    def _leave_windows(self, window: SlidingWindow | None) -> dict[int, list[int]]:
+    def _leave_windows(self) -> dict[int, list[int]]:
         """Remove the rows with a full window from the batch; returns their new windows."""
         moved: dict[int, list[int]] = {}
-        for place in list(self.live) if window is not None else ():
+        if self.window is None:
+            return moved
+        for place in list(self.live):
             row = self.rows[place]
-            seen = window.moved(self.prompts[row // self.settings.drawn], self.out[row].ids)  # type: ignore[union-attr]
+            seen = self.window.moved(self.prompts[row // self.settings.drawn], self.out[row].ids)
             if seen is not None:
                 moved[row] = seen
                 self.live.remove(place)

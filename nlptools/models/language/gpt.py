@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nlptools.compute.kernels.attention import type_of_kept_keys
-from nlptools.compute.kernels.ragged_attention import Ragged
+from nlptools.compute.kernels.attention import FEW_QUERIES, type_of_kept_keys
+from nlptools.compute.kernels.ragged_attention import Ragged, Stepwise
 from nlptools.configs.architectures.transformer import TransformerOptions
 from nlptools.configs.checks import check_heads, check_sizes
 from nlptools.errors import BundleError, DataError, UsageError
@@ -109,9 +109,21 @@ class GPTState:
         longest = [state.longest + torch.zeros_like(each) for state, each in zip(states, padding, strict=True)]
         return GPTState(cache, torch.cat(padding), torch.cat(longest))
 
+    def forget(self, count: int) -> None:
+        """See `contract.RewindableState`."""
+        self.cache.forget(count)
+
     def ragged(self, T: int) -> Ragged | None:
-        """The positions that the last T ones attend to where rows are padded, on a CPU; None: see the mask of the cache."""
-        if self.padding is None or self.cache.width > 1 or not self.padding.is_cpu or torch.compiler.is_compiling():
+        """The positions that the last T ones attend to where rows are padded, or where a row reads a few tokens at once, on a
+        CPU; None: see the mask of the cache.
+        """
+        if self.cache.width > 1 or torch.compiler.is_compiling():
+            return None
+        if self.padding is None:
+            past = self.cache.length - T
+            alone = 1 < T <= FEW_QUERIES and past > 0 and self.cache.inputs == 1 and self.cache.device.type == "cpu"
+            return Stepwise(past, T) if alone else None
+        if not self.padding.is_cpu:
             return None
         return Ragged.of((self.cache.length - self.padding).tolist(), T)
 
@@ -136,6 +148,7 @@ class GPT(LanguageModelDefaults, nn.Module):
     """See the module's docstring; fulfils `contract.LanguageModel`."""
 
     streams = False
+    rewinds = True
     runs_in_16_bits = True  # also on a CPU
     unit_gain = LayerNorm.unit  # of its norms
 

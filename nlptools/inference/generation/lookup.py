@@ -1,0 +1,104 @@
+"""Prompt lookup: drafts of the next tokens, copied from the text so far, which the model checks in one step.
+
+Saxena 2023, "Prompt lookup decoding"; drafts as in Leviathan et al. 2022, "Fast inference from transformers via speculative
+decoding" (arXiv:2211.17192). Where the last tokens of a text have occurred before, what followed them there is the draft. The
+model reads the last token and the draft together, which takes little longer than a step, because reading the weights takes most
+of the time. Then tokens are chosen as without drafts, one after the other, and the first one that differs from the draft ends
+it: the state goes back to that place. So the output is that of decoding without drafts, also for samples.
+
+A draft that proves right doubles the next one, a wrong one halves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from nlptools.compute import contention
+from nlptools.errors import UsageError
+from nlptools.inference.generation.continuation import Continuation
+from nlptools.inference.generation.samples import Samples
+from nlptools.models.contract import LanguageModel, RewindableState, is_rewindable
+
+_LENGTHS = (3, 2)  # of the last tokens that are looked up, the first that occurred before
+
+
+class Repeats:
+    """A text, and where each of its last tokens occurred before."""
+
+    def __init__(self) -> None:
+        self.tokens: list[int] = []
+        self._after: dict[tuple[int, ...], int] = {}  # tokens: the place after their last occurrence
+
+    def extend(self, tokens: Iterable[int]) -> None:
+        """Add tokens to the text."""
+        for token in tokens:
+            for n in _LENGTHS:
+                if len(self.tokens) >= n:
+                    self._after[tuple(self.tokens[-n:])] = len(self.tokens)
+            self.tokens.append(token)
+
+    def draft(self, count: int) -> list[int]:
+        """What followed the last tokens where they occurred last, `count` tokens; a copy of a copy where that is the end of the
+        text. Empty if they have not occurred before.
+        """
+        length = len(self.tokens)
+        for n in _LENGTHS:
+            begin = self._after.get(tuple(self.tokens[-n:]))
+            if begin is not None:
+                return [self.tokens[begin + i % (length - begin)] for i in range(count)]
+        return []
+
+
+class LookupSearch(Samples):
+    """`Samples` with drafts. The batch has one row."""
+
+    text: Repeats  # of the row
+    ahead: list[
+        tuple[int, Tensor]
+    ]  # the part of a draft that is still to be checked: a token, and the logits (1, V) after it
+    most: int  # tokens of the next draft
+
+    def run(self, model: LanguageModel, room: int) -> list[Continuation]:
+        """See `Samples`. Raises UsageError for a model whose state cannot go back."""
+        if not is_rewindable(model):
+            raise UsageError("--lookup needs a Transformer, such as a GPT or a LLaMA")
+        self.ahead = []
+        return super().run(model, room)
+
+    def _advance(self, chosen: dict[int, int]) -> None:
+        """See `Samples`; a token that was in the draft has been read already."""
+        if not self.live:
+            self.ahead = []
+            super()._advance(chosen)
+            return
+        token = chosen[0]
+        if self.ahead and self.ahead[0][0] == token:
+            _, self.logits = self.ahead.pop(0)
+            return
+        state = cast(RewindableState, self.state)
+        if self.ahead:
+            state.forget(len(self.ahead))
+        draft = self._draft(self.rows[0])
+        hidden, self.state = self.model(torch.tensor([[token, *draft]], device=self.backend.device), state)
+        contention.look()
+        logits = self.model.output.logits(hidden[0])
+        self.logits = logits[:1]
+        self.ahead = [(next_token, logits[i : i + 1]) for i, next_token in enumerate(draft, 1)]
+
+    def _draft(self, row: int) -> list[int]:
+        """The next tokens of a row, perhaps: as many as have room in its limit and in the context."""
+        prompt, new = self.prompts[row], self.out[row].ids
+        if len(new) == 1:
+            self.text, self.most = Repeats(), self.settings.lookup
+            self.text.extend(prompt)
+        else:
+            self.most = max(1, self.most // 2) if self.ahead else min(2 * self.most, self.settings.lookup)
+        self.text.extend(new[len(self.text.tokens) - len(prompt) :])
+        room = self.limits[row] - len(new) - 1
+        if self.window is not None:
+            room = min(room, self.window.context - len(self.window.of(self.text.tokens)))
+        return self.text.draft(min(self.most, room)) if room > 0 else []
