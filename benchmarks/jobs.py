@@ -57,6 +57,9 @@ SCRIPTS = {
     "generation_speed": Script("inference/generation layers compute",
                                "--jobs batch,llama,score --layers 1 --hidden 192 --vocab 99 --new 3 --lines 4", 20,
                                gpu="--rounds 3"),
+    "lookup_speed": Script("inference/generation layers compute",
+                           "--lines 60 --prompts 3 --new 6 --pieces 300 -- --layers 1 --hidden 16 --heads 1 --steps 2 --warmup 0",
+                           20),
     "llama_cpp_speed": Script("inference/generation layers compute converters",
                               "--shapes toy,toy-llama --prompts 1,16 --new 3", 6, tuple(
                                   f"--shapes {shape} --prompts {n}" for n in (1, 16, 32) for shape in ("gpt2", "smollm")),
@@ -156,6 +159,8 @@ JOBS = (
     Job("Learn phrases", "gensim", "phrases", "yes", "phrases_speed", "learning and joining phrases", "gensim", "gensim"),
     Job("Generate text", "transformers", "generate", _FP32,
         "generation_speed", "greedy generation, GPT-2 124M shape, 64 prompts", "transformers", "transformers", readme=True),
+    Job("Generate with drafts from the prompt", "transformers", "generate --lookup", "yes",
+        "lookup_speed", "summaries of", "transformers", "transformers"),
     Job("Decode one prompt", "llama.cpp", "generate", "yes, up to rounding",
         "llama_cpp_speed", "decoding, SmolLM 135M shape, one prompt of 32, 128 new tokens, 16", "llama.cpp", "xllamacpp"),
     Job("Decode 16 prompts", "llama.cpp", "generate", "yes, up to rounding",

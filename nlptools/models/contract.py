@@ -42,13 +42,6 @@ class LanguageState(State, Protocol):
         """
 
 
-class RewindableState(LanguageState, Protocol):
-    """The state of a language model that `rewinds`."""
-
-    def forget(self, count: int) -> None:
-        """Go back to the place before the last `count` tokens."""
-
-
 class CarriedState(LanguageState, Protocol):
     """The state of a language model that `streams`: a named tuple of tensors."""
 
@@ -183,7 +176,7 @@ class LanguageModel(Decoder, Layered, Protocol):
 
     @property
     def rewinds(self) -> bool:
-        """Whether its state can go back to an earlier place. It is then a `RewindableState`, see `is_rewindable`."""
+        """Whether its state has a method `forget`, see `inference.generation.lookup.RewindableState`."""
 
     @property
     def token_embedding(self) -> nn.Embedding:
@@ -233,18 +226,6 @@ class StreamingModel(LanguageModel, Protocol):
 
     def start(self, batch_size: int, capacity: int) -> CarriedState:
         """See `LanguageModel`."""
-
-
-class RewindableModel(LanguageModel, Protocol):
-    """A language model that `rewinds`."""
-
-    def start(self, batch_size: int, capacity: int) -> RewindableState:
-        """See `LanguageModel`."""
-
-
-def is_rewindable(model: LanguageModel) -> TypeGuard[RewindableModel]:
-    """Whether a model `rewinds`."""
-    return model.rewinds
 
 
 def is_streaming(model: LanguageModel) -> TypeGuard[StreamingModel]:

@@ -12,7 +12,7 @@ A draft that proves right doubles the next one, a wrong one halves it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import cast
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor
@@ -21,9 +21,16 @@ from nlptools.compute import contention
 from nlptools.errors import UsageError
 from nlptools.inference.generation.continuation import Continuation
 from nlptools.inference.generation.samples import Samples
-from nlptools.models.contract import LanguageModel, RewindableState, is_rewindable
+from nlptools.models.contract import LanguageModel, LanguageState
 
 _LENGTHS = (3, 2)  # of the last tokens that are looked up, the first that occurred before
+
+
+class RewindableState(LanguageState, Protocol):
+    """The state of a language model that `rewinds`."""
+
+    def forget(self, count: int) -> None:
+        """Go back to the place before the last `count` tokens."""
 
 
 class Repeats:
@@ -64,7 +71,7 @@ class LookupSearch(Samples):
 
     def run(self, model: LanguageModel, room: int) -> list[Continuation]:
         """See `Samples`. Raises UsageError for a model whose state cannot go back."""
-        if not is_rewindable(model):
+        if not model.rewinds:
             raise UsageError("--lookup needs a Transformer, such as a GPT or a LLaMA")
         self.ahead = []
         return super().run(model, room)

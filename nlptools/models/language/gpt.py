@@ -110,7 +110,7 @@ class GPTState:
         return GPTState(cache, torch.cat(padding), torch.cat(longest))
 
     def forget(self, count: int) -> None:
-        """See `contract.RewindableState`."""
+        """See `inference.generation.lookup.RewindableState`."""
         self.cache.forget(count)
 
     def ragged(self, T: int) -> Ragged | None:
