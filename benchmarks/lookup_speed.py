@@ -24,7 +24,7 @@ from side_by_side import Bench, Job, bench, device, nlptools, published, separat
 
 from nlptools import bundle
 
-GPT = "--layers 4 --hidden 256 --heads 4 --context 320 --batch-size 16 --lr 2e-3 --warmup 60 --steps 600"
+GPT = "--layers 4 --hidden 256 --heads 4 --context 320 --batch-size 16 --lr 2e-3 --warmup 40 --steps 300"
 WORDS = 160  # most of an e-mail
 CUE = "TL;DR:"
 
