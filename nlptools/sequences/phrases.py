@@ -35,6 +35,8 @@ from nlptools.errors import DataError, UsageError
 from nlptools.files.streams import LineBlock
 from nlptools.sequences.bigrams import LINE_END, UNKNOWN, WINDOW, BigramWords, Packing, count, split
 
+_PART = 1 << 17  # characters that are joined at a time
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -198,6 +200,15 @@ def _kept(size: int, starts: Longs, ends: Longs) -> NDArray[np.bool_]:
     return inside
 
 
+def _parts(text: str) -> Iterator[str]:
+    """A text in parts of whole lines. The tokens of a whole block take tens of megabytes."""
+    begin = 0
+    while begin < len(text):
+        end = text.find("\n", begin + _PART) + 1 or len(text)
+        yield text[begin:end]
+        begin = end
+
+
 def _lines(tokens: list[str]) -> str:
     """Tokens, with line ends among them, as text."""
     return " ".join(tokens).replace(" \n", "\n").replace("\n ", "\n")
@@ -296,10 +307,10 @@ def _texts(windows: Iterable[Ints], texts: Sequence[str]) -> Iterator[str]:
 
 
 def join(blocks: Iterable[LineBlock], models: Sequence[tuple[Rule, PhraseCounts]]) -> Iterator[str]:
-    """Join the phrases of models, one model after the other. Yields a text of whole lines per block."""
+    """Join the phrases of models, one model after the other. Yields texts of whole lines."""
     joiners = [Joiner(counts, rule) for rule, counts in models]
     for block in blocks:
-        text = "\n".join([*block.lines, ""])
-        for joiner in joiners:
-            text = joiner.text(text)
-        yield text
+        for text in _parts("\n".join([*block.lines, ""])):
+            for joiner in joiners:
+                text = joiner.text(text)
+            yield text
