@@ -4,8 +4,8 @@
         [-- OPTIONS of train-lm]
 
 DIR/aeslc is e-mails and their subjects (train.jsonl.gz, dev.jsonl). Without --gpt, the directory of a GPT-2, the script trains a
-small one on lines of an e-mail and its subject. Each prompt is an e-mail of dev.jsonl, which the model summarizes until it ends
-the text, or to --new tokens: greedy choices in fp32, one prompt at a time. The side "one token a step" is nlptools without
+small one on lines of an e-mail and its subject. Each prompt is an e-mail of dev.jsonl, of which the model writes a summary of
+--new tokens, without an end: greedy choices in fp32, one prompt at a time. The side "one token a step" is nlptools without
 drafts; transformers drafts as many tokens by its own prompt lookup.
 """
 
@@ -37,16 +37,19 @@ def main() -> None:
         room = settings(folder)["n_positions"] - run.options.new
         prompts = ([loaded.start, *loaded.tokenizer.encode(f"{email(row)} {CUE}")] for row in rows)
         given = [*islice((prompt for prompt in prompts if len(prompt) <= room), run.options.prompts)]
-        limits = loaded.eos, run.options.new
+        new, drafts = run.options.new, run.options.lookup
         sides = {
-            f"transformers, drafts of {run.options.lookup}": separate(
-                theirs, folder, given, limits, run.options.lookup
-            ),
-            "one token a step": separate(ours, folder, given, limits, 0),
-            f"nlptools, drafts of {run.options.lookup}": separate(ours, folder, given, limits, run.options.lookup),
+            f"transformers, drafts of {drafts}": separate(theirs, folder, given, new, drafts),
+            "one token a step": separate(ours, folder, given, new, 0),
+            f"nlptools, drafts of {drafts}": separate(ours, folder, given, new, drafts),
         }
         sizes = f"GPT-2 of {settings(folder)['n_layer']} x {settings(folder)['n_embd']}"
-        run.compare(f"summaries of {len(given)} e-mails, one at a time, {sizes}", "new tokens/s", sides, check=same)
+        run.compare(
+            f"summaries of {len(given)} e-mails, {new} tokens each, one at a time, {sizes}",
+            "new tokens/s",
+            sides,
+            check=same,
+        )
 
 
 def email(row: Mapping[str, str]) -> str:
@@ -83,35 +86,34 @@ def same(results: Mapping[str, Any]) -> str:
     return "the same text as one token a step: " + ", ".join(f"{name} {share:.0%}" for name, share in alike.items())
 
 
-def theirs(folder: Path, prompts: list[list[int]], limits: tuple[int, int], drafts: int) -> Job:
+def theirs(folder: Path, prompts: list[list[int]], new: int, drafts: int) -> Job:
     """New tokens of transformers."""
     import torch
 
-    model, (eos, new) = their_model(folder, "fp32"), limits
+    model = their_model(folder, "fp32")
 
     def generate() -> tuple[int, list[list[int]]]:
         out = []
         for prompt in prompts:
             ids = torch.tensor([prompt], device=device())
-            how = {"max_new_tokens": new, "do_sample": False, "eos_token_id": eos, "pad_token_id": eos}
-            found = model.generate(ids, prompt_lookup_num_tokens=drafts, **how)[0, len(prompt) :].tolist()
-            out.append([token for token in found if token != eos])
+            how = {"max_new_tokens": new, "do_sample": False, "pad_token_id": 0, "prompt_lookup_num_tokens": drafts}
+            out.append(model.generate(ids, **how)[0, len(prompt) :].tolist())
         return sum(map(len, out)), out
 
     return generate
 
 
-def ours(folder: Path, prompts: list[list[int]], limits: tuple[int, int], drafts: int) -> Job:
+def ours(folder: Path, prompts: list[list[int]], new: int, drafts: int) -> Job:
     """New tokens of our decoding."""
     from nlptools.configs.generation import Generate
     from nlptools.inference.generation import decoding
 
-    (model, backend), (eos, new) = our_model(folder, "fp32"), limits
+    model, backend = our_model(folder, "fp32")
     how = {"lookup": drafts} if drafts else {"batch_size": 1}
     chosen = Generate(temperature=0, max_new_tokens=new, **how)
 
     def generate() -> tuple[int, list[list[int]]]:
-        out = [row[0].ids for row in decoding.generate(model, prompts, chosen, backend, eos=eos)]
+        out = [row[0].ids for row in decoding.generate(model, prompts, chosen, backend, eos=-1)]
         return sum(map(len, out)), out
 
     return generate
