@@ -63,7 +63,8 @@ SCRIPTS = {
                            20),
     "llama_cpp_speed": Script("inference/generation layers compute converters",
                               "--shapes toy,toy-llama --prompts 1,16 --new 3", 6, tuple(
-                                  f"--shapes {shape} --prompts {n}" for n in (1, 16, 32) for shape in ("gpt2", "smollm")),
+                                  f"--shapes {shape} --prompts {n}" for n in ("1", "16 --new 64", "32 --new 64")
+                                  for shape in ("gpt2", "smollm")),
                               peers="xllamacpp"),
     "training_speed": Script(_LM, "--shapes toy,toy-llama,toy-lstm,toy-xl,toy-elmo --seconds 0", 8,
                              ("--shapes gpt2,smollm", "--shapes char,char-dropout,llama-small",
@@ -165,7 +166,7 @@ JOBS = (
     Job("Decode one prompt", "llama.cpp", "generate", "yes, up to rounding",
         "llama_cpp_speed", "decoding, SmolLM 135M shape, one prompt of 32, 128 new tokens, 16", "llama.cpp", "xllamacpp"),
     Job("Decode 16 prompts", "llama.cpp", "generate", "yes, up to rounding",
-        "llama_cpp_speed", "decoding, SmolLM 135M shape, 16 prompts of 32, 128 new tokens, 16", "llama.cpp", "xllamacpp"),
+        "llama_cpp_speed", "decoding, SmolLM 135M shape, 16 prompts of 32, 64 new tokens, 16", "llama.cpp", "xllamacpp"),
     Job("Translate", "transformers", "generate", _FP32,
         "encoder_decoder_speed", "marian-base shape, beam 5", "transformers", "transformers"),
     Job("Score multiple choices", "lm-evaluation-harness", "score --choices", _FP32,

@@ -1,7 +1,7 @@
 """Scoring by recurrent language models: speed compared with plain PyTorch.
 
     [NLPTOOLS_DATA=DIR] python benchmarks/recurrent_scoring_speed.py [--cells lstm,gru] [--layers 2] [--hidden 650]
-        [--lines 3370] [--rounds 3]
+        [--lines 800] [--rounds 3]
 
 Random weights; the text is the validation text of the Penn Treebank of Mikolov where NLPTOOLS_DATA has it (ptb), otherwise
 CPython's help topics. Both sides are whole commands in fp32, from text to its total log-probability. Theirs is a script with
@@ -52,7 +52,7 @@ print(total)
 
 
 def main() -> None:
-    with bench(__doc__, cells=CELLS, layers=2, hidden=650, lines=3370) as run:
+    with bench(__doc__, cells=CELLS, layers=2, hidden=650, lines=800) as run:
         chosen = run.options
         published = found("ptb", "ptb.valid.txt")
         lines = (read(published) if published else samples.help_topics())[: chosen.lines]

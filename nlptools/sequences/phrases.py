@@ -32,10 +32,10 @@ from nlptools import messages
 from nlptools.arrays import Ints, Longs
 from nlptools.configs.sequences import MAX_VOCAB, MIN_COUNT, SCORINGS, THRESHOLDS
 from nlptools.errors import DataError, UsageError
-from nlptools.files.streams import LineBlock
+from nlptools.files.streams import LineBlock, windows
 from nlptools.sequences.bigrams import LINE_END, UNKNOWN, WINDOW, BigramWords, Packing, count, split
 
-_PART = 1 << 17  # characters that are joined at a time
+_LINES = 1000  # joined at a time: the tokens of a block of short lines take tens of megabytes
 
 
 @dataclass(frozen=True)
@@ -200,15 +200,6 @@ def _kept(size: int, starts: Longs, ends: Longs) -> NDArray[np.bool_]:
     return inside
 
 
-def _parts(text: str) -> Iterator[str]:
-    """A text in parts of whole lines. The tokens of a whole block take tens of megabytes."""
-    begin = 0
-    while begin < len(text):
-        end = text.find("\n", begin + _PART) + 1 or len(text)
-        yield text[begin:end]
-        begin = end
-
-
 def _lines(tokens: list[str]) -> str:
     """Tokens, with line ends among them, as text."""
     return " ".join(tokens).replace(" \n", "\n").replace("\n ", "\n")
@@ -309,8 +300,8 @@ def _texts(windows: Iterable[Ints], texts: Sequence[str]) -> Iterator[str]:
 def join(blocks: Iterable[LineBlock], models: Sequence[tuple[Rule, PhraseCounts]]) -> Iterator[str]:
     """Join the phrases of models, one model after the other. Yields texts of whole lines."""
     joiners = [Joiner(counts, rule) for rule, counts in models]
-    for block in blocks:
-        for text in _parts("\n".join([*block.lines, ""])):
-            for joiner in joiners:
-                text = joiner.text(text)
-            yield text
+    for part in windows(blocks, _LINES):
+        text = "\n".join([*part.lines, ""])
+        for joiner in joiners:
+            text = joiner.text(text)
+        yield text
