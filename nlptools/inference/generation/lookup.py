@@ -29,6 +29,10 @@ _LENGTHS = (3, 2)  # of the last tokens that are looked up, the first that occur
 class RewindableState(LanguageState, Protocol):
     """The state of a language model that `rewinds`."""
 
+    stepwise: (
+        bool  # to be set: whether a few tokens that are read together get the digits that they get one after the other
+    )
+
     def forget(self, count: int) -> None:
         """Go back to the place before the last `count` tokens."""
 
@@ -87,6 +91,7 @@ class LookupSearch(Samples):
             _, self.logits = self.ahead.pop(0)
             return
         state = cast(RewindableState, self.state)
+        state.stepwise = True
         if self.ahead:
             state.forget(len(self.ahead))
         draft = self._draft(self.rows[0])

@@ -89,6 +89,8 @@ class GPTConfig:
 class GPTState:
     """Keys and values of all layers, how far each prompt is padded on the left, and how long the text of each may grow."""
 
+    stepwise = False  # see `inference.generation.lookup.RewindableState`
+
     def __init__(self, cache: Cache, padding: Tensor | None = None, longest: Tensor | int = 0) -> None:
         self.cache = cache
         self.padding = padding  # (G,) padding at the left of each input, shared by its hypotheses; None: none has any
@@ -114,15 +116,14 @@ class GPTState:
         self.cache.forget(count)
 
     def ragged(self, T: int) -> Ragged | None:
-        """The positions that the last T ones attend to where rows are padded, or where a row reads a few tokens at once, on a
-        CPU; None: see the mask of the cache.
+        """The positions that the last T ones attend to where rows are padded, or drafts are read, on a CPU; None: see the mask
+        of the cache.
         """
         if self.cache.width > 1 or torch.compiler.is_compiling():
             return None
         if self.padding is None:
-            past = self.cache.length - T
-            alone = 1 < T <= FEW_QUERIES and past > 0 and self.cache.inputs == 1 and self.cache.device.type == "cpu"
-            return Stepwise(past, T) if alone else None
+            steps = self.stepwise and 1 < T <= FEW_QUERIES and self.cache.device.type == "cpu"
+            return Stepwise(self.cache.length - T, T) if steps else None
         if not self.padding.is_cpu:
             return None
         return Ragged.of((self.cache.length - self.padding).tolist(), T)
