@@ -68,6 +68,7 @@ class Generate:
         "Prompt lookup: copy up to N next tokens from where the last ones occurred before, and check them in one step. The"
         " output stays the same, and comes faster where texts repeat themselves or the prompt. One prompt at a time.",
         low=0,
+        high=15,
         metavar="N",
         excludes=("beam", "contrastive", "num_samples", "nbest", "best_of", "batch_size"),
     )

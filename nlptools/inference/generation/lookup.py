@@ -29,9 +29,8 @@ _LENGTHS = (3, 2)  # of the last tokens that are looked up, the first that occur
 class RewindableState(LanguageState, Protocol):
     """The state of a language model that `rewinds`."""
 
-    stepwise: (
-        bool  # to be set: whether a few tokens that are read together get the digits that they get one after the other
-    )
+    # to be set: whether a few tokens that are read together get the digits that they get one after the other
+    stepwise: bool
 
     def forget(self, count: int) -> None:
         """Go back to the place before the last `count` tokens."""
@@ -68,16 +67,16 @@ class LookupSearch(Samples):
     """`Samples` with drafts. The batch has one row."""
 
     text: Repeats  # of the row
-    ahead: list[
-        tuple[int, Tensor]
-    ]  # the part of a draft that is still to be checked: a token, and the logits (1, V) after it
+    reads: int  # the number of the row; -1: none has been read
+    # the part of a draft that is still to be checked: each token, and the logits (1, V) after it
+    ahead: list[tuple[int, Tensor]]
     most: int  # tokens of the next draft
 
     def run(self, model: LanguageModel, room: int) -> list[Continuation]:
         """See `Samples`. Raises UsageError for a model whose state cannot go back."""
         if not model.rewinds:
             raise UsageError("--lookup needs a Transformer, such as a GPT or a LLaMA")
-        self.ahead = []
+        self.ahead, self.reads = [], -1
         return super().run(model, room)
 
     def _advance(self, chosen: dict[int, int]) -> None:
@@ -104,8 +103,8 @@ class LookupSearch(Samples):
     def _draft(self, row: int) -> list[int]:
         """The next tokens of a row, perhaps: as many as have room in its limit and in the context."""
         prompt, new = self.prompts[row], self.out[row].ids
-        if len(new) == 1:
-            self.text, self.most = Repeats(), self.settings.lookup
+        if row != self.reads:
+            self.text, self.reads, self.most = Repeats(), row, self.settings.lookup
             self.text.extend(prompt)
         else:
             self.most = max(1, self.most // 2) if self.ahead else min(2 * self.most, self.settings.lookup)

@@ -80,6 +80,16 @@ def test_with_all_that_changes_the_choice(arch: str, options: dict[str, Any]) ->
     assert decoded(model, lookup=6, **options) == decoded(model, batch_size=1, **options)
 
 
+@pytest.mark.parametrize("arch", REWINDING)
+def test_prompts_that_fill_the_context(arch: str) -> None:
+    """The window moves before the first draft, also after a prompt with drafts."""
+    model = frozen(arch)
+    full = [EOS, *[7, 8, 9] * model.max_context]
+    prompts = [full, PROMPTS[3], full[: model.max_context], full[: model.max_context - 1]]
+    for each in (prompts, prompts[:1]):
+        assert decoded(model, each, lookup=6) == decoded(model, each, batch_size=1)
+
+
 def test_an_end_within_a_draft() -> None:
     model = frozen("transformer")
 
