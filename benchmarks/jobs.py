@@ -173,7 +173,7 @@ JOBS = (
         "choices_speed", "150 items of 4 choices", "lm-evaluation", "lm-eval", readme=True),
     Job("Surprisal of words", "minicons", "score --per word", _FP32,
         "surprisal_speed", "surprisal of words", "minicons", "minicons"),
-    Job("Score with an LSTM", "plain nn.LSTM loop", "score", "yes",
+    Job("Score with an LSTM", "plain nn.LSTM loop", "score", "not compared: random weights",
         "recurrent_scoring_speed", "scoring, LSTM of 2 x 650, each line alone", "plain"),
     Job("Score with n-grams", "KenLM", "score", "yes", "ngram_speed", "scores of 100,000 lines", "kenlm", "kenlm"),
     Job("Sentence embeddings", "sentence-transformers", "embed", _FP32,
