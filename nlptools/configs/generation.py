@@ -65,8 +65,9 @@ class Generate:
     )
     lookup: int = option(
         0,
-        "Prompt lookup: copy up to N next tokens from where the last ones occurred before, and check them in one step. The"
-        " output stays the same, and comes faster where texts repeat themselves or the prompt. One prompt at a time.",
+        "Prompt lookup: copy up to N next tokens from where the last ones occurred before, and check them in one step. Texts"
+        " that repeat themselves or the prompt take fewer steps; the output changes by rounding at most. Decodes one prompt"
+        " at a time.",
         low=0,
         high=15,
         metavar="N",

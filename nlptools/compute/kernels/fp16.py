@@ -64,9 +64,8 @@ class Fp16Weight:
             even += 1
         if even > count:
             last = rows[-1:] if count > 1 else rows
-            rows = torch.cat(
-                [rows, *[last] * (even - count)]
-            )  # of an expanded row, the copy would take ten times as long
+            # not an expanded row: its copy would take ten times as long
+            rows = torch.cat([rows, *[last] * (even - count)])
         out = self._multiply(rows, self.packed)
         if even > count:
             out = out[:count]

@@ -1,12 +1,12 @@
-"""Prompt lookup: drafts of the next tokens, copied from the text so far, which the model checks in one step.
+"""Prompt lookup: the next tokens are copied from the text so far, and the model checks this draft in one step.
 
 Saxena 2023, "Prompt lookup decoding"; drafts as in Leviathan et al. 2022, "Fast inference from transformers via speculative
-decoding" (arXiv:2211.17192). Where the last tokens of a text have occurred before, what followed them there is the draft. The
-model reads the last token and the draft together, which takes little longer than a step, because reading the weights takes most
-of the time. Then tokens are chosen as without drafts, one after the other, and the first one that differs from the draft ends
-it: the state goes back to that place. So the output is that of decoding without drafts, also for samples.
+decoding" (arXiv:2211.17192). If the last tokens of a text have occurred before, the draft is the text after their last
+occurrence. The model reads the last token and the draft together. This takes little longer than a single token, because reading
+the weights takes most of the time. Tokens are then chosen one after the other, as without drafts. At the first one that differs
+from the draft, the state goes back. The output is therefore the same as without drafts, also for samples.
 
-A draft that proves right doubles the next one, a wrong one halves it.
+After a draft that was right the next one is twice as long, after a wrong one half as long.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class LookupSearch(Samples):
         self.ahead = [(next_token, logits[i : i + 1]) for i, next_token in enumerate(draft, 1)]
 
     def _draft(self, row: int) -> list[int]:
-        """The next tokens of a row, perhaps: as many as have room in its limit and in the context."""
+        """The draft for a row, no longer than its limit and the context allow."""
         prompt, new = self.prompts[row], self.out[row].ids
         if row != self.reads:
             self.text, self.reads, self.most = Repeats(), row, self.settings.lookup
