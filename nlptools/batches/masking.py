@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nlptools.arrays import places_in_rows
 from nlptools.errors import BundleError, UsageError
 from nlptools.text.huggingface import HuggingFace
 from nlptools.text.pieces import SentencePiece
@@ -177,7 +178,7 @@ def hide(
 def _singles(owner: np.ndarray, count: np.ndarray, budget: np.ndarray, draw: _Draws) -> np.ndarray:
     """Indexes, ascending, of random positions of each sequence, as many as its budget."""
     order = np.argsort(owner + draw.uniform(0))  # by sequence, random within
-    rank = np.arange(len(order)) - np.repeat(np.cumsum(count) - count, count)
+    rank = places_in_rows(count)
     return np.sort(order[rank < np.repeat(budget, count)])
 
 

@@ -18,6 +18,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from nlptools.arrays import places_in_rows
 from nlptools.corpora.documents import Documents
 from nlptools.errors import UsageError
 
@@ -80,7 +81,7 @@ def pools(documents: Documents, seed: int, epoch: int, pool_tokens: int) -> list
     before = np.where(ends - starts > STRETCH, random.integers(STRETCH, size=len(starts)), 0)
     counts = -(-(ends - starts + before) // STRETCH)
     document = np.repeat(np.arange(len(starts)), counts)
-    number = np.arange(len(document)) - np.repeat(np.cumsum(counts) - counts, counts)
+    number = places_in_rows(counts)
     first = (starts - before)[document] + number * STRETCH
     end = np.minimum(first + STRETCH, ends[document])
     order = random.permutation(len(first))

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nlptools.arrays import places_in_rows
 from nlptools.batches.pairs import cut_batches
 from nlptools.batches.source import WHOLE, EpochSource, Share
 from nlptools.batches.windows import NO_TARGET
@@ -89,7 +90,7 @@ class SpelledTexts(EpochSource[SpelledBatch, SpellingPlan]):
         # the first piece of a long text is shorter, so that the others begin elsewhere in each epoch
         missing = np.where(ends - begins > self.length, random.integers(self.length, size=len(begins)), 0)
         counts = -(-(ends - begins + missing) // self.length)
-        number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        number = places_in_rows(counts)
         first = np.repeat(begins - missing, counts) + number * self.length
         last = np.minimum(first + self.length, np.repeat(ends, counts))
         first = np.maximum(first, np.repeat(begins, counts))

@@ -22,7 +22,7 @@ from nlptools.errors import DataError, InvalidText
 from nlptools.files import json_fields
 from nlptools.files.line_records import escape
 from nlptools.json_types import JsonObject
-from nlptools.text.flat_ids import flat_ids, id_type
+from nlptools.text.flat_ids import flat_ids, heads, id_type
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.text.unknown import UnknownTokens
 
@@ -167,8 +167,7 @@ class _Side:
         """Write the kept sentences, truncated to the limit; returns the numbers of their tokens and unknown tokens."""
         ids, lengths = encoded
         written = np.where(kept, np.minimum(lengths, self.limit) if self.limit else lengths, 0)
-        positions = np.arange(len(ids)) - np.repeat(offsets_of(lengths)[:-1], lengths)
-        ids, lengths = ids[positions < np.repeat(written, lengths)], written[kept]
+        ids, lengths = heads(ids, lengths, written), written[kept]
         files.append(f"{self.name}.ids", ids.astype(self.dtype))
         files.append(f"{self.name}.lengths", lengths.astype(np.uint32))
         if self.words is not None and len(lengths):

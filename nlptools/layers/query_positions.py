@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nlptools.arrays import places_in_rows
+
 
 @dataclass(frozen=True)
 class QueryPositions:
@@ -49,7 +51,7 @@ def position_arrays(wanted: np.ndarray, batch_size: int, length: int) -> tuple[n
     size = max(1, int(counts.max()))
     order = np.argsort(row, kind="stable")
     slots = np.empty_like(wanted)  # the number of each within its sequence
-    slots[order] = np.arange(len(wanted)) - np.repeat(np.cumsum(counts) - counts, counts)
+    slots[order] = places_in_rows(counts)
     flat = row * size + slots
     positions = np.zeros(batch_size * size, np.int64)
     positions[flat] = position

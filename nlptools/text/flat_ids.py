@@ -7,6 +7,7 @@ from itertools import chain, repeat
 
 import numpy as np
 
+from nlptools.arrays import places_in_rows
 from nlptools.text.builtin import NamedTokenizer, all_known
 from nlptools.text.tokenizer import Tokenizer
 
@@ -17,6 +18,11 @@ def flat_ids(
     """All ids, flat, of type `dtype`, and the length of each row (int64)."""
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     return np.fromiter(chain.from_iterable(rows), dtype, int(lengths.sum())), lengths
+
+
+def heads(ids: np.ndarray, lengths: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """The first ids of each row, flat: `sizes` (N,) of the `lengths` (N,) ids of a row."""
+    return ids[places_in_rows(lengths) < np.repeat(sizes, lengths)]
 
 
 def encode_flat(tokenizer: Tokenizer, lines: Sequence[str], threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
