@@ -9,7 +9,7 @@ the length of the text.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -24,14 +24,13 @@ from nlptools.files.prefetch import one_ahead
 from nlptools.files.streams import LineBlock
 from nlptools.json_types import JsonObject
 from nlptools.text import word_cache
-from nlptools.text.flat_ids import encode_flat, id_type
+from nlptools.text.flat_ids import id_type
 from nlptools.text.sentences import split_sentences
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.text.unknown import UnknownTokens
 
 SENTENCES = ("lines", "auto")
 _PART_BYTES = 1 << 20
-_FEW_THREADS = 3  # up to this many tokenizer threads are slower than one thread with a word cache
 
 
 @dataclass(frozen=True)
@@ -114,13 +113,13 @@ def spool(
     assert longest > 0, longest
     dtype = id_type(len(tokenizer.vocab))
 
-    encode = _encoder(tokenizer, threads)
+    encode = word_cache.encoder(tokenizer, threads)
     digest = hashlib.sha256()
     unknown = UnknownTokens(tokenizer, f"the {what}")
     with ArrayFiles(path) as files:
         writer = _Writer(files, longest, unknown)
-        parts = _parts(blocks, sentences == "auto", digest)
-        for part, ids, lengths in one_ahead(map(encode, one_ahead(parts))):
+        parts = one_ahead(_parts(blocks, sentences == "auto", digest))
+        for part, (ids, lengths) in one_ahead((part, encode(part.texts)) for part in parts):
             writer.write(part, ids.astype(dtype), lengths)
         counts = writer.close()
         if not counts.tokens:
@@ -137,19 +136,6 @@ class _Part(NamedTuple):
     texts: list[str]
     opens: list[bool]  # whether the sentence is the first of a document
     bytes: int
-
-
-def _encoder(tokenizer: Tokenizer, threads: int) -> Callable[[_Part], tuple[_Part, np.ndarray, np.ndarray]]:
-    """A function from a part to the part, its flat ids and the length of each sentence."""
-    cached = threads <= _FEW_THREADS and word_cache.fits(tokenizer)
-    cache = word_cache.WordCache(tokenizer) if cached else None
-
-    def encode(part: _Part) -> tuple[_Part, np.ndarray, np.ndarray]:
-        if cache is not None:
-            return part, *cache.encode_lines(part.texts)
-        return part, *encode_flat(tokenizer, part.texts, threads)
-
-    return encode
 
 
 def _parts(blocks: Iterable[LineBlock], split: bool, digest: hashlib._Hash) -> Iterator[_Part]:

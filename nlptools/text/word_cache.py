@@ -8,11 +8,11 @@ words, which a table holds. The result is the same as with the tokenizer, severa
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from nlptools.text.flat_ids import flat_ids
+from nlptools.text.flat_ids import encode_flat, flat_ids
 from nlptools.text.huggingface import HuggingFace
 from nlptools.text.tokenizer import Tokenizer
 
@@ -21,6 +21,14 @@ _PER_WORD = 50  # memory of a word besides its characters, in characters
 _TOGETHER = 64  # new words that are encoded as one text
 # Split off before the lookup, as the tokenizer does later: this leaves far fewer distinct words.
 _PUNCTUATION = ",.\"():;'!?-/"
+_FEW_THREADS = 3  # up to this many tokenizer threads are slower than one thread with a cache
+
+
+def encoder(tokenizer: Tokenizer, threads: int = 1) -> Callable[[Sequence[str]], tuple[np.ndarray, np.ndarray]]:
+    """A function from lines to all their ids, flat, and the length of each line; with a cache if that is faster."""
+    if threads <= _FEW_THREADS and fits(tokenizer):
+        return WordCache(tokenizer).encode_lines
+    return lambda lines: encode_flat(tokenizer, lines, threads)
 
 
 def fits(tokenizer: Tokenizer) -> bool:

@@ -123,3 +123,21 @@ def test_least_squares_are_the_solution() -> None:
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
     assert Basis.of(means, 3).apply(means).shape == (30, 3)
     assert Basis.of(means, 0).kept == pytest.approx(1)
+
+
+def test_means_of_random_lines(call: Run, tmp_path: Path) -> None:
+    """Of more lines than are summed together, cut and with unknown words; a line alone has the same bits."""
+    encoder(tmp_path / "encoder")
+    assert call("distill-static", "encoder", "--dims", 12, *HOW, "-o", "static").code == 0
+    table = load_file(tmp_path / "static" / "model.safetensors")["embeddings"].astype(np.float64)
+    words, rng = [*WORDS[5:], "strange"], np.random.default_rng(3)
+    rows = [rng.integers(len(words), size=size) for size in rng.integers(0, 12, size=1100)]
+    lines = [" ".join(words[place] for place in row) for row in rows]
+    model = nlptools.load(tmp_path / "static", settings=Embed(max_length=7))
+    found = model.embed(lines)
+    for row, line, vector in zip(rows, lines, found, strict=True):
+        known = [place for place in row[:7] if place < len(words) - 1]
+        mean = table[5:][known].mean(0) if known else np.zeros(12)
+        np.testing.assert_allclose(vector, mean / max(np.linalg.norm(mean), 1e-9), atol=1e-5, err_msg=line)
+    for place in rng.integers(len(lines), size=20):
+        np.testing.assert_array_equal(model.embed([lines[place]])[0], found[place])
