@@ -112,7 +112,7 @@ def test_a_run_that_was_killed_after_it_had_written_the_file_is_finished(
     common = ("train-w2v", "--deterministic", "--dim", "3", "--epochs", "2", "-o", "v.txt")
     text = sentences(count=100)
 
-    def killed(*_: object) -> None:
+    def killed(*_: object, **__: object) -> None:
         raise Killed
 
     for force in ([], ["--force"]):
