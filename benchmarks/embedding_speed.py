@@ -18,6 +18,9 @@ Packages that are not installed are left out.
     static     the whole command over --static lines with token vectors that `distill-static` makes of the model; theirs is a
                script with `encode` of model2vec, and reads and saves the same
     memory     the peak memory of the command on few and on many short lines
+
+Limit in fp32: products of matrices take 93% of the time of MiniLM. On two cores of an AMD EPYC without AVX-512 they reach 125
+billion operations a second there, and 115 to 150 alone, by oneDNN and by MKL.
 """
 
 from __future__ import annotations

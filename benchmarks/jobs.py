@@ -101,6 +101,7 @@ SCRIPTS = {
     "auxiliary_loss": Script("training/finetuning tasks models/language",
                              "--examples 20 --epochs 1 --seeds 1,2 --pieces 300 --lines 300"
                              " -- --layers 1 --hidden 16 --heads 1 --steps 2 --warmup 0", 60),
+    "static_quality": Script("training/static_vectors.py inference/embedding", "--examples 40", 3, peers="model2vec[distill]"),
     "universal_quality": Script("training/finetuning tasks models/encoders", "--examples 20", 15),
     "language_model_families": Script(_LM, "--parts mixture --lines 40 --share 0.01", 300),
 }  # fmt: skip

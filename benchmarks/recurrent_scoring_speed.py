@@ -7,6 +7,12 @@ Random weights; the text is the validation text of the Penn Treebank of Mikolov 
 CPython's help topics. Both sides are whole commands in fp32, from text to its total log-probability. Theirs is a script with
 `nn.LSTM` or `nn.GRU` and log_softmax: a line at a time, which is how a loop is usually written, or batches of 32 lines in the
 order of the text; with the state carried from line to line, as `score --carry`, chunks of 256 tokens.
+
+Limits, for an LSTM of 2 x 650 and 6,022 words on two cores of an AMD EPYC without AVX-512: a token takes 21 million
+operations, and products of matrices reach 140 billion a second, so that no program reads more than 6,500 tokens a second;
+`score` of the whole validation text (73,760 tokens) reads 3,900. With the state carried, each step reads all recurrent
+matrices (13.5 MB, or 10 MB of a GRU) from the shared cache, at 30 to 55 GB/s. Products of both layers in one batched call,
+matrices packed for oneDNN, and matrices packed for MKL were not faster.
 """
 
 from __future__ import annotations
