@@ -7,6 +7,7 @@ import functools
 import json
 import re
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +17,19 @@ from records import FOLDER, NO_RATIOS, machine
 
 PAGE, README = FOLDER / "README.md", FOLDER.parent / "README.md"
 START, END = "<!-- speed: written by benchmarks/run -->", "<!-- end of speed -->"
-OLD = "\N{DAGGER}"  # behind figures of a record older than the last change of what it measures
+OLD = "\N{DAGGER}"  # after figures of the last record of a job, if what it measures has changed since
 PEERS = ", ".join(sorted({peer for script in SCRIPTS.values() for peer in script.peers.split()}))
 HEAD = f"""# Speed and quality
 
 *Times as fast* compares the fastest settings of nlptools and of the usual tool in the same run; above 1, nlptools is faster. A
-range is over kinds of processors. *Memory* is nlptools' share of the other tool's peak. {OLD}: the measured files have changed
-since. A row without figures has not been measured with the present scripts.
+range is over kinds of processors. *Memory* is nlptools' share of the other tool's peak. {OLD}: files that the last run measured
+have changed since. A row without figures has not been measured with the present scripts.
 """
 DETAILS = f"""All sides of a job run in turns, in separate processes; figures are medians. Details follow, with a column per
-processor: AMX, AVX512-bf16 without AMX, or no bf16 instructions. Rows of nlptools are bold; *times* tells how much better the
-best of them is in the same run. Each record in [results](results) names date, commit, versions and ranges. The machines are
-virtual, shared, and have 2 cores; speeds vary by a factor of two within an hour, so compare ratios. {OLD}: as above.
+processor (AMX, AVX512-bf16 without AMX, or no bf16 instructions) that names the commits that were measured. Rows of nlptools are
+bold; *times* tells how much better the best of them is in the same run. Each record in [results](results) names date, versions
+and ranges too. The machines are virtual, shared, and have 2 cores; speeds vary by a factor of two within an hour, so compare
+ratios. {OLD}: as above.
 
     benchmarks/run NAME...                 # measure again; writes results/ and this page
     benchmarks/run --all --minutes 120     # everything that fits into the time; call again to go on
@@ -100,9 +102,9 @@ def figures(job: Job, old: Any) -> tuple[str, ...]:
     memory = {column(row): row for row in rows if row["job"].startswith(f"memory of {job.record}")}
     if not latest:
         return job.tool, "", job.same, ""
-    row = [*latest.values()][-1]
+    row = max(latest.values(), key=rows.index)
     times = span([least(row, job.sides) or 0 for row in latest.values()])
-    mark = f" {OLD}" if any(old(job.script, row) for row in latest.values()) else ""
+    mark = f" {OLD}" if old(job.script, row) else ""
     version = row["versions"].get(job.package, "")
     share = span([least(row, job.sides) or 0 for row in memory.values()])
     return f"{job.tool} {version}".strip(), times + mark, row.get("check") or job.same, f"1/{share}" if share else ""
@@ -154,9 +156,11 @@ def render(old: Any = never, results: Path = FOLDER / "results") -> str:
         if SCRIPTS[script].page:
             parts.append(f"See [{SCRIPTS[script].page}]({SCRIPTS[script].page}).\n")
             continue
-        rows = [row | {"old": old(script, row)} for row in records_of(script, results)]
+        rows = records_of(script, results)
         for job in dict.fromkeys(row["job"] for row in rows):
             of_job = [row for row in rows if row["job"] == job]
+            last = column(of_job[-1])
+            of_job = [row | {"old": column(row) == last and old(script, row)} for row in of_job]
             parts.append((table if len({row["unit"] for row in of_job}) == 1 else wide_table)(job, of_job))
     return "\n".join(parts)
 
@@ -186,7 +190,11 @@ def table(job: str, rows: list[dict[str, Any]]) -> str:
     names = list(dict.fromkeys(name for row in rows for name in row["sides"]))
     latest = {(name, column(row)): row for row in rows for name in row["sides"]}
     compared = {place for (name, place), row in latest.items() if name in row["ratios"]}
-    heads = [head for place in columns for head in ((place, "times") if place in compared else (place,))]
+    heads = [
+        head
+        for place in columns
+        for head in (measured(row for (_, at), row in latest.items() if at == place), *["times"] * (place in compared))
+    ]
     out = [f"### {job}\n", f"| {rows[-1]['unit']} | {' | '.join(heads)} |", "|---|" + "---|" * len(heads)]
     for name in sorted(names, key=lambda name: name.startswith("nlptools")):
         cells = []
@@ -202,6 +210,11 @@ def table(job: str, rows: list[dict[str, Any]]) -> str:
     return "\n".join([*out, *(f"\n{check[0].upper()}{check[1:]}." for check in [*checks][-1:])]) + "\n"
 
 
+def measured(rows: Iterable[dict[str, Any]]) -> str:
+    """The kind of processor of records, and their commits."""
+    return ", ".join(dict.fromkeys(name for row in rows for name in (column(row), row["commit"])))
+
+
 def wide_table(job: str, rows: list[dict[str, Any]]) -> str:
     """A table of a job that is measured in several units, a column each: the last record of each figure, and its machine."""
     units = list(dict.fromkeys(row["unit"] for row in rows))
@@ -210,8 +223,8 @@ def wide_table(job: str, rows: list[dict[str, Any]]) -> str:
     for name, place in sorted({(name, place): None for name, place, _ in latest}, key=lambda key: key[1]):
         figures = [latest.get((name, place, unit)) for unit in units]
         cells = ["" if row is None else cell(name, row) for row in figures]
-        cores = next(row["cores"] for row in figures if row is not None)
-        out.append(f"| **{name}** | {' | '.join(cells)} | {place}; cores: {cores} |")
+        present = [row for row in figures if row is not None]
+        out.append(f"| **{name}** | {' | '.join(cells)} | {measured(present)}; cores: {present[0]['cores']} |")
     return "\n".join(out) + "\n"
 
 

@@ -178,13 +178,13 @@ def length_of(text: str) -> side_by_side.Job:
 
 def test_a_table_has_the_last_figure_of_each_processor() -> None:
     def row(processor: str, sides: dict[str, float], **more: object) -> dict:
-        place = {"processor": processor, "units": "AMX", "unit": "s"}
+        place = {"processor": processor, "units": "AMX", "unit": "s", "commit": "c0"}
         return place | {"job": "x", "sides": sides, "ratios": records.ratios(sides, less=True)} | more
 
     old = row("Intel(R) Xeon(R)", {"theirs": 8.0, "nlptools": 4.0}, old=True, check="the same")
-    shown = page.table("x", [old, row("AMD", {"theirs": 3.0}), row("Intel Xeon", {"nlptools": 2000.4})])
+    shown = page.table("x", [old, row("AMD", {"theirs": 3.0}), row("Intel Xeon", {"nlptools": 2000.4}, commit="c1")])
     assert shown.split("\n")[2:] == [
-        "| s | Intel, AMX | times | AMD, AMX |",
+        "| s | Intel, AMX, c0, c1 | times | AMD, AMX, c0 |",
         "|---|---|---|---|",
         f"| theirs | 8.0 {page.OLD} | 2 | 3.0 |",
         "| **nlptools** | 2,000 |  |  |",
@@ -196,7 +196,7 @@ def test_a_table_has_the_last_figure_of_each_processor() -> None:
 
 def test_a_job_in_several_units_has_a_column_for_each() -> None:
     def row(unit: str, name: str, value: float) -> dict:
-        machine = {"processor": "AMD", "units": "AMX", "cores": 2}
+        machine = {"processor": "AMD", "units": "AMX", "cores": 2, "commit": "c0"}
         return {**machine, "job": "x", "unit": unit, "sides": {name: value}, "ratios": {}}
 
     rows = [row("perplexity", "nlptools a", 9.0), row("s", "nlptools a", 2.0), row("perplexity", "nlptools b", 8.0)]
@@ -204,8 +204,8 @@ def test_a_job_in_several_units_has_a_column_for_each() -> None:
     assert shown.split("\n")[2:6] == [
         "| | perplexity | s | processor |",
         "|---|---|---|---|",
-        "| **nlptools a** | 7.0 | 2.0 | AMD, AMX; cores: 2 |",
-        "| **nlptools b** | 8.0 |  | AMD, AMX; cores: 2 |",
+        "| **nlptools a** | 7.0 | 2.0 | AMD, AMX, c0; cores: 2 |",
+        "| **nlptools b** | 8.0 |  | AMD, AMX, c0; cores: 2 |",
     ]
 
 
