@@ -35,12 +35,13 @@ def fits(tokenizer: Tokenizer) -> bool:
     """Whether the tokenizer splits text at every space, and tokenizes words independently of their context."""
     if not isinstance(tokenizer, HuggingFace) or tokenizer.lowercase:  # str.lower of a sigma depends on its context
         return False
+    if tokenizer.components.model != "WordPiece":  # before the JSON, which may have megabytes
+        return False
     source = json.loads(tokenizer.source)
     normalizer, pre_tokenizer = source.get("normalizer"), source.get("pre_tokenizer")
     added = source.get("added_tokens") or []
     return bool(
-        source["model"].get("type") == "WordPiece"
-        and (normalizer is None or normalizer.get("type") == "BertNormalizer")
+        (normalizer is None or normalizer.get("type") == "BertNormalizer")
         and pre_tokenizer is not None
         and pre_tokenizer.get("type") == "BertPreTokenizer"
         and not any(token["lstrip"] or token["rstrip"] or token["normalized"] for token in added)
@@ -53,7 +54,6 @@ class WordCache:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         assert isinstance(tokenizer, HuggingFace)
-        assert fits(tokenizer)
         self._tokenizer = tokenizer
         # a special token that separates new words, which are encoded as one text
         self._separator, self._separator_id = "", -1

@@ -113,7 +113,7 @@ def _means(table: Floats, ids: np.ndarray, starts: Longs, lengths: Longs) -> Flo
 
     Adds the vectors of one position of all lines at a time, which is several times as fast as `np.add.reduceat`.
     """
-    order = np.argsort(-lengths, kind="stable")  # so that the lines that have a position are the first ones
+    order = np.argsort(-lengths, kind="stable")  # longest first
     starts = starts[order]
     sums = np.zeros((len(order), table.shape[1]), np.float32)
     longer = len(lengths) - np.cumsum(np.bincount(lengths))  # lines with more than 0, 1, 2 ... ids
