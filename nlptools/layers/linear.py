@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nlptools.compute.kernels.gelu import gelu_tanh
 from nlptools.compute.kernels.linear import PackedWeight, linear
+from nlptools.compute.kernels.scripted import ScriptedWeight
 from nlptools.errors import BundleError
 from nlptools.layers.direct import Direct
 
@@ -30,20 +30,13 @@ def check_activation(name: object) -> None:
         raise BundleError(f"activation {name!r:.80} is not supported, expected one of {', '.join(ACTIVATIONS)}")
 
 
-class RoundedWeight(Protocol):
-    """A frozen matrix (D, E) of fewer bits, see `compute.kernels.int8` and `fp16`."""
-
-    def product(self, x: Tensor, bias: Tensor | None) -> Tensor:
-        """x (..., E) times weight^T (E, D), plus bias -> (..., D), in the type of x."""
-
-
 class Packable:
     """Multiplies with a weight, or with a packed or a rounded copy of it, if there is one (`layers.quantized`)."""
 
     def __init__(self, *args: object, **options: object) -> None:
         super().__init__(*args, **options)
         self._packed = PackedWeight()
-        self.rounded: RoundedWeight | None = None
+        self.rounded: ScriptedWeight | None = None  # of fewer bits, see `layers.quantized`
 
     def multiply(self, x: Tensor, weight: Tensor, bias: Tensor | None, activation: str = "none") -> Tensor:
         """x (..., E) times weight^T (E, D), plus bias, followed by the activation -> (..., D)."""

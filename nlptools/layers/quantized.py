@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from nlptools.compute.kernels import fp16, int8
 from nlptools.compute.kernels.linear import PackedWeight
-from nlptools.layers.linear import Linear, RoundedWeight
+from nlptools.compute.kernels.scripted import ScriptedWeight, together
+from nlptools.layers.linear import Linear
 from nlptools.layers.output import OutputHead, Projection
 
 
@@ -28,7 +29,7 @@ class WeightKind(NamedTuple):
     """
 
     available: Callable[[], bool]
-    of: Callable[[Tensor], RoundedWeight]
+    of: Callable[[Tensor], ScriptedWeight]
 
 
 WEIGHTS = {  # names of `--quantize`
@@ -67,9 +68,13 @@ def quantize(rounding: Rounding, weights: str) -> None:
     Raises:
         Unavailable: a weight is too large for fp16.
     """
-    of = WEIGHTS[weights].of
-    rounded = [module for module in rounding.part.modules() if isinstance(module, Linear)]
-    for layer in rounded:
+    made = []
+
+    def of(weight: Tensor) -> ScriptedWeight:
+        made.append(WEIGHTS[weights].of(weight))
+        return made[-1]
+
+    for layer in [module for module in rounding.part.modules() if isinstance(module, Linear)]:
         layer.rounded = of(layer.weight)
         layer._packed = PackedWeight()
         layer.weight = nn.Parameter(layer.weight.new_empty(0), requires_grad=False)
@@ -86,3 +91,5 @@ def quantize(rounding: Rounding, weights: str) -> None:
         matrix = head.matrix
         head.rounded = matrix.rounded if isinstance(matrix, Linear) and matrix.rounded else of(matrix.weight)
         head._packed = PackedWeight()
+    if made:
+        together(made)

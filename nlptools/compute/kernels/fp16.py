@@ -12,13 +12,13 @@ last row is computed several times, so that a row does not depend on the others.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from functools import cache
 
 import torch
 from torch import Tensor
 
 from nlptools.compute.kernels.int8 import by_fbgemm
+from nlptools.compute.kernels.scripted import Products, ScriptedWeight
 from nlptools.errors import Unavailable
 
 _LARGEST = 65504.0
@@ -39,45 +39,43 @@ def uneven_counts() -> frozenset[int]:
     draws = torch.Generator().manual_seed(1)
     weight = _packed(torch.randn(16, 64, generator=draws))
     rows = torch.randn(1, 64, generator=draws).repeat(2 * _BLOCK, 1)
-    wanted = _multiply()(rows, weight)[0]
+    multiply = torch.ops.quantized.linear_dynamic_fp16
+    wanted = multiply(rows, weight)[0]
     counts = range(1, len(rows) + 1)
-    return frozenset(n % _BLOCK for n in counts if not bool((_multiply()(rows[:n], weight) == wanted).all()))
+    return frozenset(n % _BLOCK for n in counts if not bool((multiply(rows[:n], weight) == wanted).all()))
 
 
-class Fp16Weight:
+class Fp16Weight(ScriptedWeight):
     """A frozen matrix (D, E) in fp16."""
 
     def __init__(self, weight: Tensor) -> None:
         """Raises Unavailable if a number is too large for fp16."""
         if weight.numel() and float(weight.abs().max()) > _LARGEST:
             raise Unavailable("a weight of this model is too large for fp16", hint="leave --quantize out")
-        self.outputs, self.packed = len(weight), _packed(weight.detach().float())
-        self._multiply, self._uneven = _multiply(), uneven_counts()
+        super().__init__(_Products(_packed(weight.detach().float())))
 
-    def product(self, x: Tensor, bias: Tensor | None) -> Tensor:
-        """x (..., E) times weight^T (E, D), plus bias -> (..., D), in the type of x."""
-        rows = x.reshape(-1, x.shape[-1])
-        if rows.dtype != torch.float32:
-            rows = rows.float()
-        count = even = rows.shape[0]
-        while even % _BLOCK in self._uneven:
-            even += 1
-        if even > count:
-            last = rows[-1:] if count > 1 else rows
-            # not an expanded row: its copy would take ten times as long
-            rows = torch.cat([rows, *[last] * (even - count)])
-        out = self._multiply(rows, self.packed)
-        if even > count:
+
+class _Products(Products):
+    def __init__(self, packed: object) -> None:
+        super().__init__([packed])
+        self.uneven = [count in uneven_counts() for count in range(_BLOCK)]
+
+    def forward(self, x: Tensor, bias: Tensor | None, place: int) -> Tensor:
+        """See `Products`."""
+        rows = x.reshape(-1, x.shape[-1]).float()
+        count = rows.shape[0]
+        parts, last = [rows], rows[count - 1 :]
+        while self.uneven[(count + len(parts) - 1) % len(self.uneven)]:
+            parts.append(last)  # not an expanded row: its copy would take ten times as long
+        out = torch.ops.quantized.linear_dynamic_fp16(rows if len(parts) == 1 else torch.cat(parts), self.packed[place])
+        if len(parts) > 1:
             out = out[:count]
         if bias is not None:
             out.add_(bias)
-        out = out.view(*x.shape[:-1], self.outputs)
-        return out if out.dtype == x.dtype else out.to(x.dtype)
-
-
-def _multiply() -> Callable[..., Tensor]:
-    """The kernel, see `int8`."""
-    return torch.ops.quantized.linear_dynamic_fp16.default._op
+        shape = list(x.shape)
+        shape[-1] = out.shape[1]
+        shaped: Tensor = out.view(shape)
+        return shaped.to(x.dtype)
 
 
 def _packed(weight: Tensor) -> object:

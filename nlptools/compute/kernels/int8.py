@@ -14,13 +14,15 @@ twice as coarsely.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from nlptools.compute.kernels.scripted import Products, ScriptedWeight
 
 _LARGEST = 127
 _CHUNK = 4096  # rows of a matrix that are converted at a time
@@ -45,7 +47,7 @@ def input_codes() -> InputCodes | None:
     for codes in (InputCodes(128, 127), InputCodes(64, 63)):
         try:
             weight = _packed(torch.full((2, 4), _LARGEST, dtype=torch.int8), torch.ones(2))
-            product = _multiply()(torch.full((1, 4), float(codes.largest)), 1.0, codes.zero, weight)
+            product = _Products(weight, codes)(torch.full((1, 4), float(codes.largest)), None, 0)
         except (AttributeError, RuntimeError):
             return None
         if bool((product == 4 * _LARGEST * codes.largest).all()):
@@ -63,51 +65,43 @@ def quantized(weight: Tensor) -> tuple[Tensor, Tensor]:
     return codes, scales
 
 
-class Int8Weight:
+class Int8Weight(ScriptedWeight):
     """A frozen matrix (D, E) in 8 bits: codes int8, and a scale (D,) float32 for each output."""
 
     def __init__(self, codes: Tensor, scales: Tensor) -> None:
         of_input = input_codes()
         assert of_input is not None, "not available"
-        self.outputs, self.packed = len(scales), _packed(codes, scales)
-        self._zero, self._largest = of_input
-        self._multiply = _multiply()
+        super().__init__(_Products(_packed(codes, scales), of_input))
 
     @classmethod
     def of(cls, weight: Tensor) -> Int8Weight:
         """That of a matrix of floats."""
         return cls(*quantized(weight))
 
-    def product(self, x: Tensor, bias: Tensor | None) -> Tensor:
-        """x (..., E) times weight^T (E, D), plus bias -> (..., D), in the type of x."""
-        rows = x.reshape(-1, x.shape[-1]).float()
-        out = self._one(rows) if rows.shape[0] == 1 else self._many(rows)
+
+class _Products(Products):
+    def __init__(self, packed: object, codes: InputCodes, smallest: float = _SMALLEST) -> None:
+        super().__init__([packed])
+        self.zero, self.largest, self.smallest = codes.zero, codes.largest, smallest
+
+    def forward(self, x: Tensor, bias: Tensor | None, place: int) -> Tensor:
+        """See `Products`."""
+        rows, packed = x.reshape(-1, x.shape[-1]).float(), self.packed[place]
+        if rows.shape[0] == 1:  # the kernel takes the scale of a single row along
+            low, high = torch.aminmax(rows)
+            scale = max(max(-float(low), float(high)), self.smallest) / self.largest
+            out = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(rows, scale, self.zero, packed)
+        else:
+            scales = rows.abs().amax(-1, keepdim=True).clamp_(min=self.smallest).div_(self.largest)
+            rows = rows / scales
+            out = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(rows, 1.0, self.zero, packed)
+            out.mul_(scales)
         if bias is not None:
             out.add_(bias)
-        out = out.view(*x.shape[:-1], self.outputs)
-        return out if out.dtype == x.dtype else out.to(x.dtype)
-
-    def _one(self, row: Tensor) -> Tensor:
-        """The kernel takes the scale of a single row along."""
-        low, high = torch.aminmax(row)
-        return self._multiplied(row, max(-float(low), float(high), _SMALLEST) / self._largest)
-
-    def _many(self, rows: Tensor) -> Tensor:
-        scales = rows.abs().amax(-1, keepdim=True).clamp_(min=_SMALLEST).div_(self._largest)
-        return self._multiplied(rows / scales, 1.0).mul_(scales)
-
-    def _multiplied(self, rows: Tensor, scale: float) -> Tensor:
-        """The product of rows (N, E), rounded to multiples of the scale, and the weights."""
-        out: Tensor = self._multiply(rows, scale, self._zero, self.packed)
-        return out
-
-
-def _multiply() -> Callable[..., Tensor]:
-    """The kernel. An overload by name: looking for it at each product takes as long as a small operation.
-
-    `_op` is the same without PyTorch's wrapper in Python, which looks at each argument of a call with a packed weight.
-    """
-    return torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default._op
+        shape = list(x.shape)
+        shape[-1] = out.shape[1]
+        shaped: Tensor = out.view(shape)
+        return shaped.to(x.dtype)
 
 
 @contextmanager
