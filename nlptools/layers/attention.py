@@ -29,19 +29,31 @@ from nlptools.layers.relations import UNRELATED, Relation
 Mask = Tensor | Ragged
 
 
-def cached_attention(
+def cached_heads(
     query_BHTK: Tensor,
-    key_BGSK: Tensor,
-    value_BGSK: Tensor,
+    key_BGTK: Tensor,
+    value_BGTK: Tensor,
+    cache: KeyValues,
     mask: Mask | None,
     dropout: float,
     causal: bool,
     cap: float = 0.0,
 ) -> Tensor:
-    """As `compute.kernels.attention.attention`."""
+    """(B, T, H * K): attention of new positions to those of a cache and themselves; their keys and values are added to it.
+
+    See `compute.kernels.attention.attention`.
+    """
+    begin = cache.size
+    if query_BHTK.shape[2] == 1 and mask is None and not (dropout or cap) and cache.steps():
+        return cache.step(query_BHTK, key_BGTK, value_BGTK)
+    keys, values = cache.append(torch.stack([key_BGTK, value_BGTK]))
+    if not begin:  # the cache may have another type
+        keys, values = key_BGTK, value_BGTK
     if isinstance(mask, Ragged):
-        return mask.attend(query_BHTK, key_BGSK, value_BGSK, cap)
-    return attention(query_BHTK, key_BGSK, value_BGSK, mask, dropout, causal, cap)
+        heads = mask.attend(query_BHTK, keys, values, cap)
+    else:
+        heads = attention(query_BHTK, keys, values, mask, dropout, causal, cap)
+    return heads.transpose(1, 2).flatten(2)
 
 
 class Weighted(NamedTuple):
@@ -102,12 +114,8 @@ class SelfAttention(nn.Module):
         if cache is None:
             assert not isinstance(mask, Ragged)
             return self_attention(qkv_BT3HK, mask, dropout, causal)
-        qkv_3BHTK, earlier = qkv_BT3HK.permute(2, 0, 3, 1, 4), cache.size
-        key, value = cache.append(qkv_3BHTK[1:])
-        query = qkv_3BHTK[0]
-        if not earlier:  # the cache may have another type
-            key, value = qkv_3BHTK[1], qkv_3BHTK[2]
-        return cached_attention(query, key, value, mask, dropout, causal).transpose(1, 2).flatten(2)
+        query, key, value = qkv_BT3HK.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, T, K)
+        return cached_heads(query, key, value, cache, mask, dropout, causal)
 
     def weighted(self, x: Tensor, mask: Tensor | None = None, turn: Turn | None = None) -> Weighted:
         """(B, T, D): the weights that `heads` applies without a cache or dropout."""

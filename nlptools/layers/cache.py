@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from nlptools.compute.kernels.step_attention import attends_stepwise, step_attention
+
 SPARSE = 128  # number of slots from which on unused ones are removed when they are most
 
 
@@ -28,14 +30,33 @@ class KeyValues:
 
     def append(self, key_value: Tensor) -> tuple[Tensor, Tensor]:
         """Add keys and values (2, G, H, T, K); return all keys and all values, each (G, H, S, K)."""
-        T, buffer = key_value.shape[3], self.buffer
-        needed = self.size + T
-        if buffer is None or needed > buffer.shape[3]:
-            buffer = self._grow(max(needed, self.capacity, 2 * self.size), key_value)
-        buffer.narrow(3, self.size, T).copy_(key_value)
-        self.size = needed
-        keys, values = buffer.narrow(3, 0, needed).unbind(0)
+        T, begin = key_value.shape[3], self.size
+        buffer = self.extend(T, key_value)
+        buffer.narrow(3, begin, T).copy_(key_value)
+        keys, values = buffer.narrow(3, 0, self.size).unbind(0)
         return keys, values
+
+    def extend(self, T: int, like: Tensor) -> Tensor:
+        """Add T slots, for keys and values like these (2, G, H, 1, K), which the caller writes; return the buffer."""
+        buffer, needed = self.buffer, self.size + T
+        if buffer is None or needed > buffer.shape[3]:
+            buffer = self._grow(max(needed, self.capacity, 2 * self.size), like)
+        self.size = needed
+        return buffer
+
+    def steps(self) -> bool:
+        """Whether `step` can follow."""
+        return self.size > 0 and self.buffer is not None and attends_stepwise(self.buffer)
+
+    def step(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """As `compute.kernels.step_attention` of one new token of each input, after others."""
+        used = torch.tensor(self.size)
+        return step_attention()(query, key, value, self.with_slot(), used)
+
+    def with_slot(self) -> Tensor:
+        """Add a slot after others, which the caller writes; return the buffer."""
+        assert self.buffer is not None
+        return self.extend(1, self.buffer)
 
     def forget(self, count: int) -> None:
         """Remove the last `count` slots."""
@@ -86,6 +107,27 @@ class KeyValues:
         if old is not None:
             self.filled.copy_(old[:, :, :, : self.size])
         return self.buffer
+
+
+class TracedKeyValues(KeyValues):
+    """Keys and values of one layer in a step that is traced (`layers.traced_steps`)."""
+
+    def __init__(self, used: Tensor, buffer: Tensor) -> None:
+        """`used`: slots of the buffer in use, ()."""
+        super().__init__()
+        self.used, self.slots = used, buffer
+
+    def append(self, key_value: Tensor) -> tuple[Tensor, Tensor]:
+        """Raises RuntimeError: only `step` does the same for every number of slots."""
+        raise RuntimeError("attention of another kind cannot be traced")
+
+    def steps(self) -> bool:
+        """See `KeyValues`."""
+        return True
+
+    def step(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """See `KeyValues`."""
+        return step_attention()(query, key, value, self.slots, self.used)
 
 
 class Cache:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from nlptools.compute.kernels.attention import grouped_attention
 from nlptools.compute.kernels.ragged_attention import Ragged
-from nlptools.layers.attention import Mask, Weighted, cached_attention, past_mask, weights
+from nlptools.layers.attention import Mask, Weighted, cached_heads, past_mask, weights
 from nlptools.layers.cache import KeyValues
 from nlptools.layers.linear import Linear
 from nlptools.layers.norms import NORMS
@@ -75,7 +75,6 @@ class GroupedQueryAttention(nn.Module):
         self, x: Tensor, cache: KeyValues | None = None, mask: Mask | None = None, turn: Turn | None = None
     ) -> Tensor:
         """(B, T, D) -> (B, T, H * K); see `attention.SelfAttention.heads`."""
-        H = self.num_heads
         query, key, value = self._projected(x, turn)
         dropout = self.dropout if self.training else 0.0
         causal = self.causal and mask is None and x.shape[1] > 1
@@ -83,12 +82,7 @@ class GroupedQueryAttention(nn.Module):
             assert not isinstance(mask, Ragged)
             return grouped_attention(query, key, value, mask, dropout, causal, self.cap)
         query, key, value = (each.transpose(1, 2) for each in (query, key, value))  # (B, H or G, T, K)
-        earlier = cache.size
-        cached = cache.append(torch.stack([key, value]))
-        if earlier:
-            key, value = cached
-        heads = cached_attention(query, key, value, mask, dropout, causal, self.cap)
-        return heads.transpose(1, 2).reshape(*x.shape[:2], H * self.head_size)
+        return cached_heads(query, key, value, cache, mask, dropout, causal, self.cap)
 
     def weighted(self, x: Tensor, mask: Tensor | None = None, turn: Turn | None = None) -> Weighted:
         """(B, T, D): see `attention.SelfAttention.weighted`; keys and values are repeated for the heads of their group."""

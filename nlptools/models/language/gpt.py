@@ -22,7 +22,7 @@ from nlptools.configs.architectures.transformer import TransformerOptions
 from nlptools.configs.checks import check_heads, check_sizes
 from nlptools.errors import BundleError, DataError, UsageError
 from nlptools.layers.attention import Mask
-from nlptools.layers.cache import Cache
+from nlptools.layers.cache import Cache, KeyValues
 from nlptools.layers.capped_output import CappedProjection
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import Linear, check_activation
@@ -30,6 +30,7 @@ from nlptools.layers.module_lists import Modules
 from nlptools.layers.norms import LayerNorm
 from nlptools.layers.output import Projection, padded_embedding
 from nlptools.layers.positions import POSITIONS, Turn
+from nlptools.layers.traced_steps import TracedSteps
 from nlptools.layers.transformer import Block, weighted_by
 from nlptools.models.contract import Hidden, LanguageModelDefaults
 
@@ -152,6 +153,7 @@ class GPT(LanguageModelDefaults, nn.Module):
     rewinds = True
     runs_in_16_bits = True  # also on a CPU
     unit_gain = LayerNorm.unit  # of its norms
+    _traced: TracedSteps | None = None
 
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
@@ -224,11 +226,46 @@ class GPT(LanguageModelDefaults, nn.Module):
             raise DataError(
                 f"{int(positions.max()) + 1} tokens are more than the model's context of {self.max_context}"
             )
-        x, turns = self._embedded(ids, positions), self._turns(positions, T if state is None else state.lengths())
         masks = self._masks(attend if state is None else state.ragged(T) or attend, past, T)
-        for i, block in enumerate(self.blocks):
-            x = block(x, None if state is None else state.cache.layers[i], masks[i], turn=turns[i])
-        return self.norm(x).view(rows, T, -1), state
+        lengths = T if state is None else state.lengths()
+        hidden = None
+        if state is not None and T == 1 and not any(mask is not None for mask in masks):
+            hidden = self._without_python(ids, positions, lengths, state.cache.layers)
+        if hidden is None:
+            caches = [None] * len(self.blocks) if state is None else state.cache.layers
+            hidden = self._through(ids, positions, lengths, caches, masks)
+        return hidden.view(rows, T, -1), state
+
+    def _through(
+        self,
+        ids: Tensor,
+        positions: Tensor,
+        lengths: Tensor | int,
+        caches: Sequence[KeyValues | None],
+        masks: Sequence[Mask | None],
+    ) -> Tensor:
+        """(B, T, D): the output of the last norm; `lengths`: see `Positions.turn`; a cache and a mask for each block."""
+        x, turns = self._embedded(ids, positions), self._turns(positions, lengths)
+        for block, cache, mask, turn in zip(self.blocks, caches, masks, turns, strict=True):
+            x = block(x, cache, mask, turn=turn)
+        hidden: Tensor = self.norm(x)
+        return hidden
+
+    def _without_python(
+        self, ids: Tensor, positions: Tensor, lengths: Tensor | int, caches: Sequence[KeyValues]
+    ) -> Tensor | None:
+        """As `_through` for a step without masks, by `layers.traced_steps`; None: that is for weights of fewer bits only."""
+        rounded = self.blocks[0].feed_forward.down.rounded
+        if rounded is None:
+            return None
+        if self._traced is None:
+
+            def step(given: tuple[Tensor, ...], caches: Sequence[KeyValues]) -> Tensor:
+                ids, positions, lengths = given
+                return self._through(ids, positions, lengths, caches, [None] * len(caches))
+
+            self._traced = TracedSteps(step, rounded.products)
+        return self._traced.run((ids, positions, torch.as_tensor(lengths)), caches)
 
     def packed(self, ids: Tensor, segments: Tensor) -> Tensor:
         """See `contract.LanguageModel`; a mask keeps the sequences apart. Raises DataError for one beyond the context."""
@@ -239,12 +276,9 @@ class GPT(LanguageModelDefaults, nn.Module):
         if self.max_context < T and int(positions.max()) >= self.max_context:
             longest = int(positions.max()) + 1
             raise DataError(f"{longest} tokens are more than the model's context of {self.max_context}")
-        turns = self._turns(positions, positions + attend.sum(1))  # tokens before each, and from it on
-        x = self._embedded(ids, positions)
-        for block, mask, turn in zip(self.blocks, self._masks(attend[:, None], 0, T), turns, strict=True):
-            x = block(x, mask=mask, turn=turn)
-        hidden: Tensor = self.norm(x)
-        return hidden
+        lengths = positions + attend.sum(1)  # tokens before each, and from it on
+        masks = self._masks(attend[:, None], 0, T)
+        return self._through(ids, positions, lengths, [None] * len(self.blocks), masks)
 
     def states(self, ids: Tensor) -> Hidden:
         """See `contract.LanguageModel`; the last layer is the output of the norm."""
