@@ -10,9 +10,8 @@ weights, greedy choices, the same ids as prompts.
     half     files in bf16 and f16; ours in fp32, in bf16 where the processor has it, and with weights in fp16
     eight    a file in q8_0; ours in int8
 
-What limits ours with one prompt: a step is hundreds of PyTorch's operations, each of which takes microseconds to begin. A step of
-the SmolLM 135M shape, written by hand with the fewest operations, took 25 ms in int8 on one thread of an AMD EPYC (AVX2), the
-products 16 of them. llama.cpp computes the graph in one call.
+What limits ours with one prompt: the products by FBGEMM alone. On two cores of an AMD EPYC (AVX2), those of the SmolLM 135M shape
+take 20 ms in fp16 and 12 in int8, at 11 to 14 GB/s. A whole step of llama.cpp takes 16 and 13 ms.
 """
 
 from __future__ import annotations
