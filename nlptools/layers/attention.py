@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nlptools.compute.kernels.attention import attention, cross_attention, self_attention
+from nlptools.compute.kernels.attention import FEW_QUERIES, attention, cross_attention, self_attention
 from nlptools.compute.kernels.capped_attention import capped
 from nlptools.compute.kernels.ragged_attention import Ragged
 from nlptools.layers.cache import KeyValues, all_in_order
@@ -43,9 +43,9 @@ def cached_heads(
 
     See `compute.kernels.attention.attention`.
     """
-    begin = cache.size
-    if query_BHTK.shape[2] == 1 and mask is None and not (dropout or cap) and cache.steps():
-        return cache.step(query_BHTK, key_BGTK, value_BGTK)
+    begin, T = cache.size, query_BHTK.shape[2]
+    if T <= FEW_QUERIES and not isinstance(mask, Ragged) and not (causal or dropout or cap) and cache.steps():
+        return cache.step(query_BHTK, key_BGTK, value_BGTK, mask)
     keys, values = cache.append(torch.stack([key_BGTK, value_BGTK]))
     if not begin:  # the cache may have another type
         keys, values = key_BGTK, value_BGTK

@@ -48,15 +48,15 @@ class KeyValues:
         """Whether `step` can follow."""
         return self.size > 0 and self.buffer is not None and attends_stepwise(self.buffer)
 
-    def step(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """As `compute.kernels.step_attention` of one new token of each input, after others."""
+    def step(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        """As `compute.kernels.step_attention`, after others."""
         used = torch.tensor(self.size)
-        return step_attention()(query, key, value, self.with_slot(), used)
+        return step_attention()(query, key, value, mask, self.with_slots(query.shape[2]), used)
 
-    def with_slot(self) -> Tensor:
-        """Add a slot after others, which the caller writes; return the buffer."""
+    def with_slots(self, T: int) -> Tensor:
+        """Add T slots after others, which the caller writes; return the buffer."""
         assert self.buffer is not None
-        return self.extend(1, self.buffer)
+        return self.extend(T, self.buffer)
 
     def forget(self, count: int) -> None:
         """Remove the last `count` slots."""
@@ -125,9 +125,9 @@ class TracedKeyValues(KeyValues):
         """See `KeyValues`."""
         return True
 
-    def step(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    def step(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
         """See `KeyValues`."""
-        return step_attention()(query, key, value, self.slots, self.used)
+        return step_attention()(query, key, value, mask, self.slots, self.used)
 
 
 class Cache:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from typing import TypeVar
 
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nlptools.compute.kernels.gelu import gelu_tanh
-from nlptools.compute.kernels.linear import PackedWeight, linear
-from nlptools.compute.kernels.scripted import ScriptedWeight
+from nlptools.compute.kernels.linear import Derived, PackedProducts, PackedWeight, linear
+from nlptools.compute.kernels.scripted import ScriptedWeight, scripted
 from nlptools.errors import BundleError
 from nlptools.layers.direct import Direct
+
+T = TypeVar("T")
 
 # The names come from Hugging Face configurations; "gelu_new" is the tanh approximation that GPT-2 uses.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -57,17 +60,34 @@ def frozen(module: nn.Module) -> Iterator[None]:
     finally:
         for weight in learning:
             weight.requires_grad_(True)
-        for packed in _packed_weights(module):
-            packed.clear()
+        forget_derived(module)
 
 
-def _packed_weights(module: nn.Module) -> Iterator[PackedWeight]:
-    """Those of a module, its parts, and their output heads, which are no modules."""
+def forget_derived(module: nn.Module) -> None:
+    """Drop what a module and its parts keep of their weights, because those change."""
+    for derived in _kept(module, Derived):
+        derived.clear()
+
+
+@contextmanager
+def traceable(module: nn.Module) -> Iterator[list[nn.Module]]:
+    """Context in which `torch.jit.trace` can follow the products of a module: gives what must be a part of the traced module."""
+    packed = [each for each in _kept(module, PackedWeight) if each.packed is not None]
+    by_onednn = scripted(PackedProducts([each.packed for each in packed if each.packed is not None]))
+    rounded = {id(each.products): each.products for each in _kept(module, ScriptedWeight)}
+    with ExitStack() as stack:
+        for place, each in enumerate(packed):
+            stack.enter_context(each.traced(by_onednn, place))
+        yield [*rounded.values(), *[by_onednn][: len(packed)]]
+
+
+def _kept(module: nn.Module, kind: type[T]) -> Iterator[T]:
+    """What a module, its parts, and their output heads, which are no modules, keep of a kind."""
     for part in module.modules():
         for value in vars(part).values():
-            for packed in vars(value).values() if isinstance(value, Packable) else (value,):
-                if isinstance(packed, PackedWeight):
-                    yield packed
+            for kept in vars(value).values() if isinstance(value, Packable) else (value,):
+                if isinstance(kept, kind):
+                    yield kept
 
 
 class Linear(Direct, Packable, nn.Linear):

@@ -14,9 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from nlptools.compute.kernels import fp16, int8
-from nlptools.compute.kernels.linear import PackedWeight
 from nlptools.compute.kernels.scripted import ScriptedWeight, together
-from nlptools.layers.linear import Linear
+from nlptools.layers.linear import Linear, forget_derived
 from nlptools.layers.output import OutputHead, Projection
 
 
@@ -68,6 +67,7 @@ def quantize(rounding: Rounding, weights: str) -> None:
     Raises:
         Unavailable: a weight is too large for fp16.
     """
+    forget_derived(rounding.model)
     made = []
 
     def of(weight: Tensor) -> ScriptedWeight:
@@ -76,7 +76,6 @@ def quantize(rounding: Rounding, weights: str) -> None:
 
     for layer in [module for module in rounding.part.modules() if isinstance(module, Linear)]:
         layer.rounded = of(layer.weight)
-        layer._packed = PackedWeight()
         layer.weight = nn.Parameter(layer.weight.new_empty(0), requires_grad=False)
     for module in rounding.model.modules():
         if isinstance(module, nn.Embedding) and not rounding.streams:
@@ -90,6 +89,5 @@ def quantize(rounding: Rounding, weights: str) -> None:
         # an untied matrix may be one of the layers
         matrix = head.matrix
         head.rounded = matrix.rounded if isinstance(matrix, Linear) and matrix.rounded else of(matrix.weight)
-        head._packed = PackedWeight()
     if made:
         together(made)

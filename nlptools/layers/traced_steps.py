@@ -1,9 +1,9 @@
 """Decoding steps without Python: traced in TorchScript, and then begun by one call.
 
-In a step of one token for each row, only the number of past tokens changes. The operations that depend on it, or on a number in
-a tensor, are functions in TorchScript (`compute.kernels.step_attention`, `scripted.Products`), so a trace of the model's own code
-is valid for every step, with the same results. One step of the SmolLM 135M shape in int8 on two cores of an AMD EPYC of the third
-generation takes 11 ms instead of 20, and tracing 170 ms.
+From step to step, only the number of past tokens changes. The operations that depend on it, or on a number in a tensor, are
+functions in TorchScript (`compute.kernels.step_attention`, `scripted.Products`), so a trace of the model's own code is valid for
+every step, with the same results. One step of the SmolLM 135M shape in int8 on two cores of an AMD EPYC of the third generation
+takes 11 ms instead of 20, and tracing 170 ms.
 """
 
 from __future__ import annotations
@@ -15,62 +15,89 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from nlptools.compute.kernels.scripted import Products, as_written
+from nlptools.compute.kernels.linear import Derived
+from nlptools.compute.kernels.scripted import as_written
 from nlptools.layers.cache import KeyValues, TracedKeyValues
+from nlptools.layers.linear import traceable
 
-AFTER = 16  # steps of a number of rows: from there on, tracing takes less time than it saves
-MOST = 4  # numbers of rows that are traced
+AFTER = 16  # steps of a kind: from there on, tracing takes less time than it saves
+MOST = 4  # kinds that are traced
 
-Step = Callable[[tuple[Tensor, ...], Sequence[KeyValues]], Tensor]  # inputs, caches -> hidden (B, 1, D)
+Optionals = Sequence[Tensor | None]
+Step = Callable[[Optionals, Optionals, Sequence[KeyValues]], Tensor]  # inputs, masks, caches -> hidden (B, T, D)
 
 
-class TracedSteps:
-    """The steps of a model whose weights are rounded."""
+class TracedSteps(Derived):
+    """The traced steps of a model. Copies and pickles begin without any."""
 
-    def __init__(self, step: Step, products: Products) -> None:
-        """`step`: of inputs whose shapes depend on the number of rows only. `products`: of all its rounded weights."""
-        self._step, self._products = step, products
-        self._counts: Counter[int] = Counter()
-        self._traced: dict[int, Callable[..., Tensor]] = {}
-        self._possible = isinstance(products, torch.jit.ScriptModule)
+    def __init__(self) -> None:
+        self._counts: Counter[object] = Counter()
+        self._traced: dict[object, Callable[..., Tensor]] = {}
+        self._possible = True
 
-    def run(self, inputs: tuple[Tensor, ...], caches: Sequence[KeyValues]) -> Tensor | None:
-        """The hidden states of a step without a mask; None: Python has to compute it."""
-        rows = len(inputs[0])
-        if not self._possible or not caches[0].steps():
+    def clear(self) -> None:
+        """See `Derived`."""
+        self._counts.clear()
+        self._traced.clear()
+        self._possible = True
+
+    def __reduce__(self) -> tuple[type[TracedSteps], tuple[()]]:
+        return TracedSteps, ()
+
+    def run(
+        self, model: nn.Module, step: Step, inputs: Optionals, masks: Optionals, caches: Sequence[KeyValues]
+    ) -> Tensor | None:
+        """The hidden states (B, T, D) of a step in inference; None: Python has to compute it.
+
+        Args:
+            step: what a model computes of inputs, a mask for each layer, and caches. With `inputs` of other sizes in their first
+                two dimensions, it may do something else; with others in the next ones, it does the same.
+        """
+        first = inputs[0]
+        if not self._possible or first is None or not caches[0].steps():
             return None
-        self._counts[rows] += 1
-        if rows not in self._traced and (self._counts[rows] <= AFTER or len(self._traced) == MOST):
+        distinct = {id(mask): mask for mask in masks if mask is not None}
+        places = [*distinct]
+        which = tuple(None if mask is None else places.index(id(mask)) for mask in masks)
+        kind = (tuple(first.shape[:2]), tuple(each is None for each in inputs), which)
+        self._counts[kind] += 1
+        if kind not in self._traced and (self._counts[kind] <= AFTER or len(self._traced) == MOST):
             return None
-        used = torch.tensor(caches[0].size)
-        given = (*inputs, used, *(cache.with_slot() for cache in caches))
+        used, T = torch.tensor(caches[0].size), first.shape[1]
+        buffers = [cache.with_slots(T) for cache in caches]
+        given = [each for each in (*inputs, *distinct.values(), used, *buffers) if each is not None]
         with as_written():
-            if rows not in self._traced and not self._trace(rows, given, len(inputs)):
-                for cache in caches:
-                    cache.forget(1)
-                return None
-            return self._traced[rows](*given)
+            if kind not in self._traced:
+                self._trace(model, _Traced(step, [each is None for each in inputs], which), kind, given)
+            if kind in self._traced:
+                return self._traced[kind](*given)
+        for cache in caches:
+            cache.forget(T)
+        return None
 
-    def _trace(self, rows: int, given: tuple[Tensor, ...], inputs: int) -> bool:
-        """Trace the step for this number of rows; whether that was possible."""
-        with warnings.catch_warnings():
+    def _trace(self, model: nn.Module, traced: _Traced, kind: object, given: Sequence[Tensor]) -> None:
+        """Trace steps of a kind; if that is not possible, no others either."""
+        with warnings.catch_warnings(), traceable(model) as products:
             warnings.simplefilter("ignore")  # the end of TorchScript, and sizes that become constants
+            traced.products = nn.ModuleList(products)
             try:
-                module = _Traced(self._step, self._products, inputs)
-                self._traced[rows] = torch.jit.trace(module, given, check_trace=False)  # type: ignore[no-untyped-call]
+                self._traced[kind] = torch.jit.trace(traced, tuple(given), check_trace=False)  # type: ignore[no-untyped-call]
             except (AttributeError, RuntimeError):
                 self._possible = False
-        return self._possible
 
 
 class _Traced(nn.Module):
-    """What is traced: a module, so that the weights with their own type are part of it."""
+    """What is traced: a module, so that weights of their own types are part of it."""
 
-    def __init__(self, step: Step, products: Products, inputs: int) -> None:
+    def __init__(self, step: Step, missing: Sequence[bool], which: Sequence[int | None]) -> None:
+        """`missing`: inputs that are None. `which`: the mask of each layer, among the distinct ones."""
         super().__init__()
-        self.step, self.products, self.inputs = step, products, inputs
+        self.step, self.missing, self.which = step, missing, which
 
     def forward(self, *given: Tensor) -> Tensor:
-        """The inputs of a step, the number of slots in use, and the buffers of all layers -> hidden (B, 1, D)."""
-        used, buffers = given[self.inputs], given[self.inputs + 1 :]
-        return self.step(given[: self.inputs], [TracedKeyValues(used, buffer) for buffer in buffers])
+        """Inputs, distinct masks, the number of slots in use, and the buffers of all layers -> hidden (B, T, D)."""
+        each = iter(given)
+        inputs = [None if missing else next(each) for missing in self.missing]
+        distinct = [next(each) for _ in {*self.which} - {None}]
+        used, masks = next(each), [None if place is None else distinct[place] for place in self.which]
+        return self.step(inputs, masks, [TracedKeyValues(used, buffer) for buffer in each])

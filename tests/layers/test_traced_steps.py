@@ -2,45 +2,64 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+import tiny_encoder_decoders
 import torch
 from tiny_encoder_decoders import BACKEND
 from tiny_models import tiny
 from torch import Tensor
 
-from nlptools.compute.kernels import scripted
 from nlptools.configs.generation import Generate
 from nlptools.inference.generation.decoding import generate
 from nlptools.layers import traced_steps
+from nlptools.layers.linear import frozen
 from nlptools.layers.quantized import WEIGHTS, Rounding, quantize
-from nlptools.layers.traced_steps import AFTER, MOST
+from nlptools.layers.traced_steps import AFTER, MOST, TracedSteps
 
-VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+DECODERS: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt": ("transformer", {}),
     "post-norm": ("transformer", {"post_norm": True}),
     "sinusoidal": ("transformer", {"positions": "sinusoidal"}),
     "llama": ("modern", {}),
-    "grouped": ("modern", {"num_attention_heads": 4, "num_key_value_heads": 2}),
+    "one key": ("modern", {"num_key_value_heads": 1}),
     "qwen": ("modern", {"query_key_norm": True, "attention_bias": True, "tie_word_embeddings": False}),
     "neox": ("modern", {"parallel": True, "norm": "layer", "rotary_share": 0.5, "feed_forward": "plain"}),
     "olmo": ("modern", {"pre_norm": False, "output_norm": True, "query_key_norm": True, "joint_norms": True}),
     "gemma": ("modern", {"norm": "offset-rms", "embedding_scale": 3.0, "local_rope_theta": 100.0, "logit_cap": 5.0}),
     "capped": ("modern", {"score_cap": 5.0}),
-    "window": ("modern", {"sliding_window": 6}),
-    "dynamic": ("modern", {"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}, "max_position_embeddings": 64}),
+    "window": ("modern", {"sliding_window": 12, "whole_layers": (1,)}),
+    "dynamic": ("modern", {"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}, "max_position_embeddings": 20}),
 }
-STEPS = AFTER + 12
+TRANSLATORS: dict[str, tuple[str, dict[str, Any]]] = {
+    "marian": ("transformer", {}),
+    "pegasus": ("transformer-pre", {}),
+    "bart": ("transformer", {"positions": "learned", "max_position_embeddings": 99, "embedding_norm": True}),
+    "t5": ("transformer-pre", {"positions": "relative", "norm_class": "rms", "bias": False, "scale_attention": False}),
+}
+STEPS = AFTER + 14
+LONGER = {"max_position_embeddings": 4 + STEPS}
 
 
-def rounded(name: str, weights: str, **changes: Any) -> Any:
-    if not WEIGHTS[weights].available():
-        pytest.skip("no such products for this processor")
-    arch, variant = VARIANTS[name]
-    model = BACKEND.for_inference(tiny(arch, **{"max_position_embeddings": 64, **variant, **changes}))
-    quantize(Rounding(model, model, model.output, model.streams), weights)
+def ready(model: Any, weights: str) -> Any:
+    """For inference, with weights of this kind."""
+    model = BACKEND.for_inference(model)
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    if weights != "float":
+        if not WEIGHTS[weights].available():
+            pytest.skip("no such products for this processor")
+        quantize(Rounding(model, model, model.output), weights)
     return model
+
+
+def decoder(name: str, weights: str, **changes: Any) -> Any:
+    arch, variant = DECODERS[name]
+    return ready(tiny(arch, **{**LONGER, **variant, **changes}), weights)
 
 
 def decoded(model: Any, ids: Tensor, steps: int = STEPS, capacity: int = 8) -> list[Tensor]:
@@ -54,73 +73,128 @@ def decoded(model: Any, ids: Tensor, steps: int = STEPS, capacity: int = 8) -> l
     return found
 
 
-@pytest.mark.parametrize("weights", WEIGHTS)
-@pytest.mark.parametrize("name", VARIANTS)
+def both(model: Any, decode: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
+    """What is decoded with traced steps and by Python."""
+    model.traced_steps.clear()
+    traced = decode()
+    assert model.traced_steps._traced or not model.traced_steps._possible
+    with monkeypatch.context() as patch:
+        patch.setattr(traced_steps, "MOST", 0)
+        model.traced_steps._traced.clear()
+        return traced, decode()
+
+
+def some_ids(rows: int, seed: int = 1) -> Tensor:
+    return torch.randint(2, 50, (rows, 4 + STEPS), generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("weights", ["float", *WEIGHTS])
+@pytest.mark.parametrize("name", DECODERS)
 def test_traced_steps_have_the_bits_of_python(name: str, weights: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    ids = torch.randint(2, 50, (3, 4 + STEPS), generator=torch.Generator().manual_seed(1))
-    model = rounded(name, weights)
+    ids, model = some_ids(3), decoder(name, weights)
+    steps = 14 if name == "dynamic" else STEPS  # its context is shorter
+    monkeypatch.setattr(traced_steps, "AFTER", 3)
     for rows in (ids[:1], ids):
-        found = decoded(model, rows)
-        with monkeypatch.context() as patch:
-            patch.setattr(traced_steps, "MOST", 0)
-            model._traced = None
-            wanted = decoded(model, rows)
+        found, wanted = both(model, lambda rows=rows: decoded(model, rows, steps), monkeypatch)  # type: ignore[misc]
+        assert model.traced_steps._possible == (name != "capped")
         assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
-        model._traced = None
 
 
-@pytest.mark.skipif(not WEIGHTS["int8"].available(), reason="no products in 8 bits for this processor")
+@pytest.mark.parametrize("weights", ["float", *WEIGHTS])
+@pytest.mark.parametrize("name", TRANSLATORS)
+def test_traced_translation_has_the_bits_of_python(name: str, weights: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    form, variant = TRANSLATORS[name]
+    model = ready(tiny_encoder_decoders.tiny(form, **variant), weights)
+    monkeypatch.setattr(traced_steps, "AFTER", 2)
+    ids = some_ids(2) % 28 + 1
+    for lengths in ((5,), (9,), (3, 3), (7, 2)):
+        source, real = tiny_encoder_decoders.source_batch(tiny_encoder_decoders.some_sources(*lengths))
+        mask = None if bool(real.all()) else real
+
+        def decode(source: Tensor = source, mask: Tensor | None = mask) -> list[Tensor]:
+            found = []
+            with torch.inference_mode():
+                state = model.encode(source, mask, capacity=3)
+                for t in range(9):
+                    hidden, state = model(ids[: len(source), t : t + 1], state)
+                    found.append(hidden)
+                state = state.select(torch.arange(len(source)).repeat_interleave(2), 2)
+                for t in range(9, 18):
+                    hidden, state = model(ids[: len(source), t : t + 1].repeat(2, 1), state)
+                    found.append(hidden)
+            return found
+
+        found, wanted = both(model, decode, monkeypatch)
+        assert model.traced_steps._possible
+        assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
+
+
 def test_steps_are_traced_once_they_are_many() -> None:
-    ids = torch.randint(2, 50, (MOST + 2, 4 + STEPS), generator=torch.Generator().manual_seed(2))
-    model = rounded("llama", "int8")
+    model, ids = decoder("llama", "float"), some_ids(MOST + 2)
+    traced = model.traced_steps._traced
     decoded(model, ids[:1], steps=AFTER)
-    assert not model._traced._traced
+    assert not traced
     decoded(model, ids[:1], steps=1)
-    traced = model._traced._traced
-    assert [*traced] == [1] and isinstance(traced[1], torch.jit.ScriptModule)
+    assert len(traced) == 1 and all(isinstance(each, torch.jit.ScriptModule) for each in traced.values())
     for rows in range(1, MOST + 3):
         decoded(model, ids[:rows])
     assert len(traced) == MOST
 
 
-@pytest.mark.skipif(not WEIGHTS["int8"].available(), reason="no products in 8 bits for this processor")
 def test_what_cannot_be_traced_is_left_to_python() -> None:
-    ids = torch.randint(2, 50, (1, 4 + STEPS), generator=torch.Generator().manual_seed(3))
-    floats = BACKEND.for_inference(tiny("modern", max_position_embeddings=64))
-    for model in (rounded("capped", "int8"), rounded("window", "int8", sliding_window=2), floats):
-        decoded(model, ids)
-        assert model._traced is None or not model._traced._traced
+    learns = BACKEND.for_inference(tiny("modern", **LONGER))
+    for parameter in learns.parameters():
+        parameter.requires_grad_(True)
+    for model in (decoder("capped", "float"), learns):
+        decoded(model, some_ids(1))
+        assert not model.traced_steps._traced
 
 
-@pytest.mark.skipif(not WEIGHTS["int8"].available(), reason="no products in 8 bits for this processor")
-def test_without_torchscript_python_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("weights", ["float", "int8"])
+def test_without_torchscript_python_computes_the_same(weights: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(function: object) -> object:
         raise RuntimeError("not supported")
 
-    ids = torch.randint(2, 50, (2, 4 + STEPS), generator=torch.Generator().manual_seed(4))
-    wanted = decoded(rounded("llama", "int8"), ids)
+    wanted = decoded(decoder("llama", weights), some_ids(2))
     monkeypatch.setattr(torch.jit, "script", missing)
-    plain = rounded("llama", "int8")
-    assert isinstance(plain.output.rounded.products, scripted.Products)
-    assert all(torch.equal(a, b) for a, b in zip(decoded(plain, ids), wanted, strict=True))
-    assert not plain._traced._traced
+    plain = decoder("llama", weights)
+    assert all(torch.equal(a, b) for a, b in zip(decoded(plain, some_ids(2)), wanted, strict=True))
+    assert not plain.traced_steps._traced
 
 
-@pytest.mark.skipif(not WEIGHTS["int8"].available(), reason="no products in 8 bits for this processor")
-def test_samples_beams_and_batches_are_decoded_beside_traced_steps() -> None:
-    model = rounded("llama", "int8")
-    rows = [[2, 3, 4], [5, 6, 7, 8, 9], [10, 11]]
+def test_traces_end_when_weights_change() -> None:
+    ids, model = some_ids(1), decoder("llama", "float")
+    before = decoded(model, ids)
+    assert model.traced_steps._traced
+    other = copy.deepcopy(model)
+    assert not other.traced_steps._traced and isinstance(pickle.loads(pickle.dumps(TracedSteps())), TracedSteps)
+    with frozen(model):
+        pass
+    assert not model.traced_steps._traced
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.5)
+    changed = decoded(model, ids)
+    assert not torch.equal(changed[-1], before[-1])
+    quantize(Rounding(model, model, model.output), "int8")
+    assert not model.traced_steps._traced
+
+
+def test_samples_beams_and_batches_are_decoded_beside_traced_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, rows = decoder("llama", "int8"), [[2, 3, 4], [5, 6, 7, 8, 9], [10, 11]]
     for settings in (
-        Generate(temperature=0, max_new_tokens=STEPS),
-        Generate(temperature=0, max_new_tokens=STEPS, beam=3),
-        Generate(temperature=1.0, max_new_tokens=STEPS, num_samples=2),
+        Generate(temperature=0, max_new_tokens=STEPS - 2),
+        Generate(temperature=0, max_new_tokens=STEPS - 2, beam=3),
+        Generate(temperature=1.0, max_new_tokens=STEPS - 2, num_samples=2),
     ):
-        torch.manual_seed(5)
-        before = generate(model, rows, settings, BACKEND, eos=1)
-        for row in rows * 2:
-            generate(model, [row], Generate(temperature=0, max_new_tokens=STEPS), BACKEND, eos=-1)
-        assert model._traced._traced
-        torch.manual_seed(5)
-        after = generate(model, rows, settings, BACKEND, eos=1)
-        assert [[each.ids for each in row] for row in before] == [[each.ids for each in row] for row in after]
-        model._traced = None
+
+        def decode(settings: Generate = settings) -> list[list[list[int]]]:
+            torch.manual_seed(5)
+            found = []
+            for prompts in ([rows[0]], [rows[1]], rows):
+                found += [[[*each.ids] for each in row] for row in generate(model, prompts, settings, BACKEND, eos=-1)]
+            assert model.traced_steps._traced or traced_steps.MOST == 0
+            return found
+
+        found, wanted = both(model, decode, monkeypatch)
+        assert found == wanted

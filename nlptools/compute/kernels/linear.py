@@ -27,15 +27,20 @@ the processor's cache, this costs a tenth of the product, so the kernel gets the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nlptools.compute.kernels.context import FunctionContext
 from nlptools.compute.processor import cpuinfo, is_amd
+
+if TYPE_CHECKING:
+    number: TypeAlias = float  # TorchScript's name of a scalar
 
 LARGE = 1 << 21  # elements of a product; a smaller one stays in the cache while its bias is added
 _LINE = 32  # elements of 16 bits in a line of the cache, and in a row of an AMX tile
@@ -109,6 +114,8 @@ def _is_uneven(x: Tensor) -> bool:
 
 def _of_one_row(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """`F.linear` by PyTorch's own kernel."""
+    if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
+        raise RuntimeError("the choice of a kernel cannot be traced")
     before = torch._C._get_mkldnn_enabled()
     # a setting of the process: other threads compute without oneDNN meanwhile, too
     torch._C._set_mkldnn_enabled(False)
@@ -118,7 +125,35 @@ def _of_one_row(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         torch._C._set_mkldnn_enabled(before)
 
 
-class PackedWeight:
+class PackedProducts(nn.Module):
+    """Products with packed weights, in TorchScript: see `PackedWeight.product`."""
+
+    def __init__(self, packed: list[Tensor]) -> None:
+        super().__init__()
+        self.packed = packed
+
+    def forward(self, x: Tensor, bias: Tensor | None, activation: str, algorithm: str, place: int) -> Tensor:
+        """With an activation, in oneDNN's terms, and the weight at this place."""
+        scalars: list[number | None] = []
+        out: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.packed[place], bias, activation, scalars, algorithm)
+        return out
+
+    @torch.jit.export
+    def with_other(self, x: Tensor, other: Tensor, bias: Tensor | None, how: str, place: int) -> Tensor:
+        """With another tensor."""
+        out: Tensor = torch.ops.mkldnn._linear_pointwise(x, other, self.packed[place], bias, how)
+        return out
+
+
+class Derived:
+    """What is computed from weights and kept with a module that has them."""
+
+    def clear(self) -> None:
+        """Drop it, because the weights change."""
+        raise NotImplementedError
+
+
+class PackedWeight(Derived):
     """A copy of a frozen weight in the layout of oneDNN's kernel, created at first use.
 
     A product is None where the plain weight is the better choice: outside inference on a CPU, for few rows, or where
@@ -134,8 +169,23 @@ class PackedWeight:
         self._operators: tuple[Callable[..., Tensor], Callable[..., Tensor]] | None = None
 
     def clear(self) -> None:
-        """Drop the copy, because the weight changes."""
+        """See `Derived`."""
         self.packed, self._fewest = None, 0
+
+    @contextmanager
+    def traced(self, products: PackedProducts, place: int) -> Iterator[None]:
+        """Context in which products are computed by a module that is part of what is traced."""
+        before, self._operators = (
+            self._operators,
+            (
+                lambda x, packed, bias, activation, scalars, algorithm: products(x, bias, activation, algorithm, place),
+                lambda x, other, packed, bias, how: products.with_other(x, other, bias, how, place),
+            ),
+        )
+        try:
+            yield
+        finally:
+            self._operators = before
 
     def __deepcopy__(self, memo: dict[int, object]) -> PackedWeight:
         """A new one without a packed weight, because the weight of the copied module may change."""

@@ -30,7 +30,7 @@ from nlptools.layers.module_lists import Modules
 from nlptools.layers.norms import LayerNorm
 from nlptools.layers.output import Projection, padded_embedding
 from nlptools.layers.positions import POSITIONS, Turn
-from nlptools.layers.traced_steps import TracedSteps
+from nlptools.layers.traced_steps import Optionals, TracedSteps
 from nlptools.layers.transformer import Block, weighted_by
 from nlptools.models.contract import Hidden, LanguageModelDefaults
 
@@ -153,7 +153,6 @@ class GPT(LanguageModelDefaults, nn.Module):
     rewinds = True
     runs_in_16_bits = True  # also on a CPU
     unit_gain = LayerNorm.unit  # of its norms
-    _traced: TracedSteps | None = None
 
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
@@ -181,6 +180,7 @@ class GPT(LanguageModelDefaults, nn.Module):
             for _ in range(config.num_hidden_layers)
         )
         self.norm: nn.Module = nn.Identity() if config.post_norm else LayerNorm(D, config.layer_norm_eps)
+        self.traced_steps = TracedSteps()
 
     def _output(self, vocab_size: int, tied: bool, cap: float = 0.0) -> Projection:
         """The output head, with the matrix of the embedding or with another one. `cap`: of logits, 0: none."""
@@ -228,13 +228,22 @@ class GPT(LanguageModelDefaults, nn.Module):
             )
         masks = self._masks(attend if state is None else state.ragged(T) or attend, past, T)
         lengths = T if state is None else state.lengths()
+        caches = [None] * len(self.blocks) if state is None else state.cache.layers
         hidden = None
-        if state is not None and T == 1 and not any(mask is not None for mask in masks):
-            hidden = self._without_python(ids, positions, lengths, state.cache.layers)
+        if state is not None and past and ids.shape[1] <= FEW_QUERIES and not self.token_embedding.weight.requires_grad:
+            plain = [mask for mask in masks if not isinstance(mask, Ragged)]
+            if len(plain) == len(masks):
+                inputs = ids, positions, torch.as_tensor(lengths)
+                hidden = self.traced_steps.run(self, self._step, inputs, plain, state.cache.layers)
         if hidden is None:
-            caches = [None] * len(self.blocks) if state is None else state.cache.layers
             hidden = self._through(ids, positions, lengths, caches, masks)
         return hidden.view(rows, T, -1), state
+
+    def _step(self, inputs: Optionals, masks: Optionals, caches: Sequence[KeyValues]) -> Tensor:
+        """See `layers.traced_steps`."""
+        ids, positions, lengths = inputs
+        assert ids is not None and positions is not None and lengths is not None
+        return self._through(ids, positions, lengths, caches, masks)
 
     def _through(
         self,
@@ -250,22 +259,6 @@ class GPT(LanguageModelDefaults, nn.Module):
             x = block(x, cache, mask, turn=turn)
         hidden: Tensor = self.norm(x)
         return hidden
-
-    def _without_python(
-        self, ids: Tensor, positions: Tensor, lengths: Tensor | int, caches: Sequence[KeyValues]
-    ) -> Tensor | None:
-        """As `_through` for a step without masks, by `layers.traced_steps`; None: that is for weights of fewer bits only."""
-        rounded = self.blocks[0].feed_forward.down.rounded
-        if rounded is None:
-            return None
-        if self._traced is None:
-
-            def step(given: tuple[Tensor, ...], caches: Sequence[KeyValues]) -> Tensor:
-                ids, positions, lengths = given
-                return self._through(ids, positions, lengths, caches, [None] * len(caches))
-
-            self._traced = TracedSteps(step, rounded.products)
-        return self._traced.run((ids, positions, torch.as_tensor(lengths)), caches)
 
     def packed(self, ids: Tensor, segments: Tensor) -> Tensor:
         """See `contract.LanguageModel`; a mask keeps the sequences apart. Raises DataError for one beyond the context."""

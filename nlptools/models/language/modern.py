@@ -33,6 +33,7 @@ from nlptools.layers.norms import NORMS
 from nlptools.layers.output import padded_embedding
 from nlptools.layers.positions import Rotary, Turn
 from nlptools.layers.rotary_scaling import rotary_rates
+from nlptools.layers.traced_steps import TracedSteps
 from nlptools.layers.transformer import FEED_FORWARDS, Block
 from nlptools.models.language.gpt import GPT
 
@@ -194,6 +195,7 @@ class Modern(GPT):
         self.dropout = Dropout(config.embedding_dropout)
         self.blocks = Modules(self._block() for _ in range(config.num_hidden_layers))
         self.norm = NORMS[config.norm](D, config.rms_norm_eps)
+        self.traced_steps = TracedSteps()
 
     def linear_maps(self) -> list[str]:
         """See `contract.Layered`."""

@@ -11,20 +11,22 @@ Shapes: B batch, S source length, T target length, D hidden, V vocabulary, W hyp
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 import torch
 from torch import Tensor, nn
 
+from nlptools.compute.kernels.attention import FEW_QUERIES
 from nlptools.layers.attention import SourceMemory
-from nlptools.layers.cache import Cache
+from nlptools.layers.cache import Cache, KeyValues
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.module_lists import Modules
 from nlptools.layers.norms import NORMS
 from nlptools.layers.output import Projection, padded_embedding
 from nlptools.layers.positions import FairseqSinusoids, LearnedPositions, Positions, Sinusoids
 from nlptools.layers.relations import bucket_scores
+from nlptools.layers.traced_steps import Optionals, TracedSteps
 from nlptools.layers.transformer import Block, weighted_by
 from nlptools.models.translation.transformer_config import TransformerConfig as TransformerConfig
 
@@ -83,6 +85,7 @@ class Transformer(nn.Module):
         self.encoder_norm, self.decoder_norm = _norms(config, config.norm == "pre")
         self.encoder_buckets = _buckets(config, config.encoder_heads)
         self.decoder_buckets = _buckets(config, config.decoder_heads)
+        self.traced_steps = TracedSteps()
         self._biased: bool | None = None  # whether any logit has a bias; None: not known since weights were loaded
         self.register_load_state_dict_post_hook(_forget_bias)  # type: ignore[no-untyped-call]
 
@@ -125,17 +128,41 @@ class Transformer(nn.Module):
             mask = cache.extend(T)
         if self.decoder_buckets is not None:
             mask = self._past_scores(self.decoder_buckets, mask, past, T)
-        x = self._target(ids, past, T)
+        x, hidden = self._target(ids, past, T), None
+        if (
+            cache is not None
+            and past
+            and x.shape[1] <= FEW_QUERIES
+            and not state.keeps_attention
+            and not x.requires_grad
+        ):
+            inputs, masks = (x, state.source.mask, *state.source.layers), [mask] * len(self.decoder)
+            hidden = self.traced_steps.run(self, self._step, inputs, masks, cache.layers)
+        if hidden is None:
+            hidden = self._decoded(x, mask, None if cache is None else cache.layers, state)
+        if state.keeps_attention and state.attention is not None:
+            state.attention = state.attention.view(rows, T, -1)
+        return hidden.view(rows, T, -1), state
+
+    def _step(self, inputs: Optionals, masks: Optionals, caches: Sequence[KeyValues]) -> Tensor:
+        """See `layers.traced_steps`."""
+        x, source_mask, *layers = inputs
+        assert x is not None
+        source = SourceMemory([layer for layer in layers if layer is not None], source_mask)
+        return self._decoded(x, masks[0], caches, TransformerState(source, None))
+
+    def _decoded(
+        self, x: Tensor, mask: Tensor | None, caches: Sequence[KeyValues] | None, state: TransformerState
+    ) -> Tensor:
+        """(G, W * T, D) -> the same: the blocks of the decoder; `state` gets their attention if it keeps it."""
         for i, block in enumerate(self.decoder):
-            layer = None if cache is None else cache.layers[i]
+            cache = None if caches is None else caches[i]
             weights: list[Tensor] | None = [] if state.keeps_attention and i == self._alignment_layer else None
-            x = block(x, layer, mask, source=state.source, layer=i, weights=weights)
+            x = block(x, cache, mask, source=state.source, layer=i, weights=weights)
             if weights:
-                state.attention = weights[0].view(rows, T, -1)
+                state.attention = weights[0]
         x = self._ended(x, self.decoder_norm)
-        if self.config.scale_output:
-            x = x * self.config.hidden_size**-0.5
-        return x.view(rows, T, -1), state
+        return x * self.config.hidden_size**-0.5 if self.config.scale_output else x
 
     def encoder_states(self, ids: Tensor, mask: Tensor | None = None) -> list[Tensor]:
         """(B, S) source ids -> what each block of the encoder gets, and the result, each (B, S, D). `mask` (B, 1, 1, S), True =
