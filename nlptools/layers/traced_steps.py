@@ -15,13 +15,14 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
+from nlptools.compute.kernels.attention import FEW_QUERIES
 from nlptools.compute.kernels.linear import Derived
 from nlptools.compute.kernels.scripted import as_written
 from nlptools.layers.cache import KeyValues, TracedKeyValues
 from nlptools.layers.linear import traceable
 
 AFTER = 16  # steps of a kind: from there on, tracing takes less time than it saves
-MOST = 4  # kinds that are traced
+MOST = 4  # kinds that are traced at a time
 
 Optionals = Sequence[Tensor | None]
 Step = Callable[[Optionals, Optionals, Sequence[KeyValues]], Tensor]  # inputs, masks, caches -> hidden (B, T, D)
@@ -49,19 +50,18 @@ class TracedSteps(Derived):
     ) -> Tensor | None:
         """The hidden states (B, T, D) of a step in inference; None: Python has to compute it.
 
-        Args:
-            step: what a model computes of inputs, a mask for each layer, and caches. With `inputs` of other sizes in their first
-                two dimensions, it may do something else; with others in the next ones, it does the same.
+        Steps of a kind agree in the first two dimensions of the first input, in the inputs that are None, and in the layers that
+        share a mask. `step` does the same operations in all of them.
         """
         first = inputs[0]
-        if not self._possible or first is None or not caches[0].steps():
+        if not self._possible or first is None or first.shape[1] > FEW_QUERIES or not caches[0].steps():
             return None
         distinct = {id(mask): mask for mask in masks if mask is not None}
         places = [*distinct]
         which = tuple(None if mask is None else places.index(id(mask)) for mask in masks)
         kind = (tuple(first.shape[:2]), tuple(each is None for each in inputs), which)
         self._counts[kind] += 1
-        if kind not in self._traced and (self._counts[kind] <= AFTER or len(self._traced) == MOST):
+        if kind not in self._traced and not self._is_worth_it(kind):
             return None
         used, T = torch.tensor(caches[0].size), first.shape[1]
         buffers = [cache.with_slots(T) for cache in caches]
@@ -74,6 +74,14 @@ class TracedSteps(Derived):
         for cache in caches:
             cache.forget(T)
         return None
+
+    def _is_worth_it(self, kind: object) -> bool:
+        """Whether to trace steps of a kind; it may take the place of a rarer one."""
+        rarest = min(self._traced, key=self._counts.__getitem__) if len(self._traced) == MOST else None
+        if self._counts[kind] <= AFTER + (0 if rarest is None else self._counts[rarest]):
+            return False
+        self._traced.pop(rarest, None)
+        return True
 
     def _trace(self, model: nn.Module, traced: _Traced, kind: object, given: Sequence[Tensor]) -> None:
         """Trace steps of a kind; if that is not possible, no others either."""

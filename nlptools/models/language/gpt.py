@@ -230,11 +230,10 @@ class GPT(LanguageModelDefaults, nn.Module):
         lengths = T if state is None else state.lengths()
         caches = [None] * len(self.blocks) if state is None else state.cache.layers
         hidden = None
-        if state is not None and past and ids.shape[1] <= FEW_QUERIES and not self.token_embedding.weight.requires_grad:
-            plain = [mask for mask in masks if not isinstance(mask, Ragged)]
-            if len(plain) == len(masks):
-                inputs = ids, positions, torch.as_tensor(lengths)
-                hidden = self.traced_steps.run(self, self._step, inputs, plain, state.cache.layers)
+        plain = [mask for mask in masks if not isinstance(mask, Ragged)]
+        if state is not None and len(plain) == len(masks) and not self.token_embedding.weight.requires_grad:
+            inputs = ids, positions, torch.as_tensor(lengths)
+            hidden = self.traced_steps.run(self, self._step, inputs, plain, state.cache.layers)
         if hidden is None:
             hidden = self._through(ids, positions, lengths, caches, masks)
         return hidden.view(rows, T, -1), state

@@ -17,7 +17,6 @@ from itertools import islice
 import torch
 from torch import Tensor, nn
 
-from nlptools.compute.kernels.attention import FEW_QUERIES
 from nlptools.layers.attention import SourceMemory
 from nlptools.layers.cache import Cache, KeyValues
 from nlptools.layers.dropout import Dropout
@@ -129,13 +128,7 @@ class Transformer(nn.Module):
         if self.decoder_buckets is not None:
             mask = self._past_scores(self.decoder_buckets, mask, past, T)
         x, hidden = self._target(ids, past, T), None
-        if (
-            cache is not None
-            and past
-            and x.shape[1] <= FEW_QUERIES
-            and not state.keeps_attention
-            and not x.requires_grad
-        ):
+        if cache is not None and not state.keeps_attention and not self.token_embedding.weight.requires_grad:
             inputs, masks = (x, state.source.mask, *state.source.layers), [mask] * len(self.decoder)
             hidden = self.traced_steps.run(self, self._step, inputs, masks, cache.layers)
         if hidden is None:
