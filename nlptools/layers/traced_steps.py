@@ -34,13 +34,13 @@ class TracedSteps(Derived):
     def __init__(self) -> None:
         self._counts: Counter[object] = Counter()
         self._traced: dict[object, Callable[..., Tensor]] = {}
-        self._possible = True
+        self._refused: set[object] = set()
 
     def clear(self) -> None:
         """See `Derived`."""
         self._counts.clear()
         self._traced.clear()
-        self._possible = True
+        self._refused.clear()
 
     def __reduce__(self) -> tuple[type[TracedSteps], tuple[()]]:
         return TracedSteps, ()
@@ -54,7 +54,7 @@ class TracedSteps(Derived):
         share a mask. `step` does the same operations in all of them.
         """
         first = inputs[0]
-        if not self._possible or first is None or first.shape[1] > FEW_QUERIES or not caches[0].steps():
+        if first is None or first.shape[1] > FEW_QUERIES or not caches[0].steps():
             return None
         distinct = {id(mask): mask for mask in masks if mask is not None}
         places = [*distinct]
@@ -78,24 +78,25 @@ class TracedSteps(Derived):
     def _is_worth_it(self, kind: object) -> bool:
         """Whether to trace steps of a kind; it may take the place of a rarer one."""
         rarest = min(self._traced, key=self._counts.__getitem__) if len(self._traced) == MOST else None
-        if self._counts[kind] <= AFTER + (0 if rarest is None else self._counts[rarest]):
+        least = AFTER + (0 if rarest is None else self._counts[rarest])
+        if kind in self._refused or self._counts[kind] <= least:
             return False
         self._traced.pop(rarest, None)
         return True
 
     def _trace(self, model: nn.Module, traced: _Traced, kind: object, given: Sequence[Tensor]) -> None:
-        """Trace steps of a kind; if that is not possible, no others either."""
+        """Trace steps of a kind, if that is possible."""
         with warnings.catch_warnings(), traceable(model) as products:
             warnings.simplefilter("ignore")  # the end of TorchScript, and sizes that become constants
             traced.products = nn.ModuleList(products)
             try:
                 self._traced[kind] = torch.jit.trace(traced, tuple(given), check_trace=False)  # type: ignore[no-untyped-call]
             except (AttributeError, RuntimeError):
-                self._possible = False
+                self._refused.add(kind)
 
 
 class _Traced(nn.Module):
-    """What is traced: a module, so that weights of their own types are part of it."""
+    """The module to trace. It contains the products: packed weights are no tensors, and cannot be constants of a trace."""
 
     def __init__(self, step: Step, missing: Sequence[bool], which: Sequence[int | None]) -> None:
         """`missing`: inputs that are None. `which`: the mask of each layer, among the distinct ones."""

@@ -33,9 +33,7 @@ def scripted(plain: S) -> S:
 
 @contextmanager
 def as_written() -> Iterator[None]:
-    """Context in which TorchScript runs operations as they are, without the first runs in which it looks for optimizations:
-    these take a second for a step of 30 layers, and gain nothing.
-    """
+    """Context without TorchScript's optimizer, which takes a second for a step of 30 layers and makes nothing faster."""
     with torch.jit.optimized_execution(False):  # type: ignore[attr-defined]
         yield
 

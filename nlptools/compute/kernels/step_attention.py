@@ -1,6 +1,6 @@
 """Attention of the new tokens of a decoding step to those before them.
 
-The operations are those of `attention.attention` for few queries, with the same results, begun by one call (`scripted`).
+It does the operations that `attention.attention` does for few queries, in TorchScript (`scripted`).
 Shapes: B inputs, H heads, G heads of keys and values, T new tokens, S slots of the cache, K head size.
 """
 
