@@ -43,8 +43,9 @@ def cached_heads(
 
     See `compute.kernels.attention.attention`.
     """
-    begin, T = cache.size, query_BHTK.shape[2]
-    if T <= FEW_QUERIES and not isinstance(mask, Ragged) and not (causal or dropout or cap) and cache.steps():
+    begin, (_, H, T, _) = cache.size, query_BHTK.shape
+    few = FEW_QUERIES * key_BGTK.shape[1] >= H * T and not (causal or dropout or cap)
+    if few and not isinstance(mask, Ragged) and cache.steps():
         return cache.step(query_BHTK, key_BGTK, value_BGTK, mask)
     keys, values = cache.append(torch.stack([key_BGTK, value_BGTK]))
     if not begin:  # the cache may have another type

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from nlptools.compute.kernels.step_attention import attends_stepwise, step_attention
+from nlptools.compute.kernels.step_attention import attends_stepwise, scripted_step_attention, step_attention
 
 SPARSE = 128  # number of slots from which on unused ones are removed when they are most
 
@@ -51,7 +51,7 @@ class KeyValues:
     def step(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
         """As `compute.kernels.step_attention`, after others."""
         used = torch.tensor(self.size)
-        return step_attention()(query, key, value, mask, self.with_slots(query.shape[2]), used)
+        return step_attention(query, key, value, mask, self.with_slots(query.shape[2]), used)
 
     def with_slots(self, T: int) -> Tensor:
         """Add T slots after others, which the caller writes; return the buffer."""
@@ -127,7 +127,7 @@ class TracedKeyValues(KeyValues):
 
     def step(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
         """See `KeyValues`."""
-        return step_attention()(query, key, value, mask, self.slots, self.used)
+        return scripted_step_attention()(query, key, value, mask, self.slots, self.used)
 
 
 class Cache:

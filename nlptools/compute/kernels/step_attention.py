@@ -1,6 +1,6 @@
 """Attention of the new tokens of a decoding step to those before them.
 
-It does the operations that `attention.attention` does for few queries, in TorchScript (`scripted`).
+It does the operations that `attention.attention` does for few queries.
 Shapes: B inputs, H heads, G heads of keys and values, T new tokens, S slots of the cache, K head size.
 """
 
@@ -20,19 +20,16 @@ def attends_stepwise(buffer_2BGSK: Tensor) -> bool:
     return buffer_2BGSK.is_cpu and buffer_2BGSK.dtype == torch.float32 and not torch.is_grad_enabled()
 
 
-@cache
-def step_attention() -> Callable[[Tensor, Tensor, Tensor, Tensor | None, Tensor, Tensor], Tensor]:
-    """The function of queries (B, H, T, K), keys and values (B, G, T, K), a mask, a buffer (2, B, G, S, K) and the number of its
-    slots in use (), which adds keys and values to the buffer, and returns the heads (B, T, H * K).
-
-    The mask, (B or 1, 1, T, slots) True = attend, or (B or 1, H, T, slots) to add to the scaled products, may be None for T = 1.
-    """
-    return scripted(_step_attention)
-
-
-def _step_attention(
+def step_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, buffer: Tensor, used: Tensor
 ) -> Tensor:
+    """(B, T, H * K): the heads of queries (B, H, T, K), whose keys and values (B, G, T, K) are added to a buffer (2, B, G, S, K).
+
+    Args:
+        mask: (B or 1, 1, T, S) True = attend, or (B or 1, H, T, S) to add to the scaled products, for the S slots in use then;
+            None for T = 1: every slot.
+        used: slots in use before, ().
+    """
     begin, keys, values = int(used), buffer[0], buffer[1]
     B, G, _, K = keys.shape
     H, T = query.shape[1], query.shape[2]
@@ -51,3 +48,9 @@ def _step_attention(
     heads_NRK = torch.bmm(scores_NRS.softmax(-1), value_NSK)[: B * G]
     heads: Tensor = heads_NRK.view(B, H, T, -1).transpose(1, 2).reshape(B, T, -1)
     return heads.to(query.dtype)
+
+
+@cache
+def scripted_step_attention() -> Callable[[Tensor, Tensor, Tensor, Tensor | None, Tensor, Tensor], Tensor]:
+    """`step_attention` in TorchScript, for traces."""
+    return scripted(step_attention)

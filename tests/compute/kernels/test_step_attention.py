@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from nlptools.compute.kernels.attention import attention
-from nlptools.compute.kernels.step_attention import attends_stepwise, step_attention
+from nlptools.compute.kernels.step_attention import attends_stepwise, scripted_step_attention, step_attention
 
 
 def masks(B: int, H: int, G: int, T: int, S: int) -> list[Tensor | None]:
@@ -17,6 +17,7 @@ def masks(B: int, H: int, G: int, T: int, S: int) -> list[Tensor | None]:
     return [*[None] * (T == 1), seen, seen[:1], *added]
 
 
+@torch.inference_mode()
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("heads", [(1, 1), (4, 4), (6, 2), (4, 1)])
 def test_heads_are_those_of_attention_to_all_slots(heads: tuple[int, int], dtype: torch.dtype) -> None:
@@ -27,12 +28,13 @@ def test_heads_are_those_of_attention_to_all_slots(heads: tuple[int, int], dtype
         buffer = torch.randn(2, B, G, capacity, K)
         for mask in masks(B, H, G, T, used + T):
             slots = torch.cat([buffer[:, :, :, :used], new.float()], 3)
-            with torch.inference_mode():
+            for step in (step_attention, scripted_step_attention()):
+                buffer[:, :, :, used:] = 7.0
                 assert attends_stepwise(buffer)
-                found = step_attention()(query, new[0], new[1], mask, buffer, torch.tensor(used))
+                found = step(query, new[0], new[1], mask, buffer, torch.tensor(used))
                 wanted = attention(query, slots[0], slots[1], mask).transpose(1, 2).flatten(2)
-            assert torch.equal(buffer[:, :, :, : used + T], slots)
-            assert found.shape == (B, T, H * K) and found.dtype == dtype and torch.equal(found, wanted)
+                assert torch.equal(buffer[:, :, :, : used + T], slots)
+                assert found.shape == (B, T, H * K) and found.dtype == dtype and torch.equal(found, wanted)
 
 
 def test_other_keys_and_gradients_are_left_to_attention() -> None:
