@@ -131,8 +131,8 @@ def quantize_option(
     """The option --quantize; `more` follows its help."""
     return option(
         None,
-        "Round the weights of matrix products: faster for single inputs on a CPU, and less exact. int8: weights and inputs"
-        f" of products to 8 bits; fp16: weights to 16 bits, computed in float32.{more}",
+        "Round the weights of matrix products: faster on a CPU, most of all for single inputs, and less exact. int8: weights"
+        f" and inputs of products to 8 bits; fp16: weights to 16 bits, computed in float32.{more}",
         choices=("int8", "fp16"),
         was=was,
         excludes=excludes,
