@@ -167,7 +167,7 @@ JOBS = (
     Job("Decode one prompt", "llama.cpp", "generate", "yes, up to rounding",
         "llama_cpp_speed", "decoding, SmolLM 135M shape, one prompt of 32, 128 new tokens, 16", "llama.cpp", "xllamacpp"),
     Job("Decode 16 prompts", "llama.cpp", "generate", "yes, up to rounding",
-        "llama_cpp_speed", "decoding, SmolLM 135M shape, 16 prompts of 32, 64 new tokens, 16", "llama.cpp", "xllamacpp"),
+        "llama_cpp_speed", "decoding, SmolLM 135M shape, 16 prompts of 32, 128 new tokens, 16", "llama.cpp", "xllamacpp"),
     Job("Translate", "transformers", "generate", _FP32,
         "encoder_decoder_speed", "marian-base shape, beam 5", "transformers", "transformers"),
     Job("Score multiple choices", "lm-evaluation-harness", "score --choices", _FP32,
