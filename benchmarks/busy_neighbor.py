@@ -41,7 +41,7 @@ SentenceTransformer(sys.argv[1], device="cpu").encode(sys.stdin.read().splitline
 
 
 def main() -> None:
-    with bench(__doc__, parts=PARTS, layers=6, hidden=512, tokens=200, alone=False, lines=1000, steps=150) as run:
+    with bench(__doc__, parts=PARTS, layers=6, hidden=512, tokens=200, alone=False, lines=1000, steps=70) as run:
         options, text = run.options, run.folder / "text.txt"
         lines = samples.help_topics()
         text.write_text("".join(f"{line}\n" for line in lines[: options.lines]))
