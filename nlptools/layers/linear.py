@@ -64,25 +64,25 @@ def frozen(module: nn.Module) -> Iterator[None]:
 
 
 def forget_derived(module: nn.Module) -> None:
-    """Drop what a module and its parts keep of their weights, because those change."""
+    """Drop all that a module and its parts derived from their weights, because those change."""
     for derived in _kept(module, Derived):
         derived.clear()
 
 
 @contextmanager
 def traceable(module: nn.Module) -> Iterator[list[nn.Module]]:
-    """Context in which `torch.jit.trace` can follow the products of a module: gives what must be a part of the traced module."""
-    packed = [each for each in _kept(module, PackedWeight) if each.packed is not None]
-    by_onednn = scripted(PackedProducts([each.packed for each in packed if each.packed is not None]))
+    """Context in which `torch.jit.trace` can follow the products of a module; yields the modules that the trace must contain."""
+    packed = [(each, each.packed) for each in _kept(module, PackedWeight) if each.packed is not None]
+    by_onednn = scripted(PackedProducts([weight for _, weight in packed]))
     rounded = {id(each.products): each.products for each in _kept(module, ScriptedWeight)}
     with ExitStack() as stack:
-        for place, each in enumerate(packed):
+        for place, (each, _) in enumerate(packed):
             stack.enter_context(each.traced(by_onednn, place))
-        yield [*rounded.values(), *[by_onednn][: len(packed)]]
+        yield [*rounded.values(), by_onednn] if packed else [*rounded.values()]
 
 
 def _kept(module: nn.Module, kind: type[T]) -> Iterator[T]:
-    """What a module, its parts, and their output heads, which are no modules, keep of a kind."""
+    """All objects of a kind in a module, its parts, and their output heads, which are no modules."""
     for part in module.modules():
         for value in vars(part).values():
             for kept in vars(value).values() if isinstance(value, Packable) else (value,):

@@ -96,7 +96,7 @@ class TracedSteps(Derived):
 
 
 class _Traced(nn.Module):
-    """The module to trace. It contains the products: packed weights are no tensors, and cannot be constants of a trace."""
+    """The module to trace. It contains the products, because packed weights cannot be constants of a trace."""
 
     def __init__(self, step: Step, missing: Sequence[bool], which: Sequence[int | None]) -> None:
         """`missing`: inputs that are None. `which`: the mask of each layer, among the distinct ones."""

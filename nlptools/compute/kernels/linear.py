@@ -146,7 +146,7 @@ class PackedProducts(nn.Module):
 
 
 class Derived:
-    """What is computed from weights and kept with a module that has them."""
+    """Something computed from weights and kept with the module that has them."""
 
     def clear(self) -> None:
         """Drop it, because the weights change."""
@@ -174,7 +174,7 @@ class PackedWeight(Derived):
 
     @contextmanager
     def traced(self, products: PackedProducts, place: int) -> Iterator[None]:
-        """Context in which products are computed by a module that is part of what is traced."""
+        """Context in which a part of the traced module computes the products."""
         before, self._operators = (
             self._operators,
             (
