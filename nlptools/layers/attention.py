@@ -44,9 +44,13 @@ def cached_heads(
     See `compute.kernels.attention.attention`.
     """
     begin, (_, H, T, _) = cache.size, query_BHTK.shape
-    few = FEW_QUERIES * key_BGTK.shape[1] >= H * T and not (causal or dropout or cap)
-    if few and not isinstance(mask, Ragged) and cache.steps():
-        return cache.step(query_BHTK, key_BGTK, value_BGTK, mask)
+    few = FEW_QUERIES * key_BGTK.shape[1]
+    if not (causal or dropout or cap) and few >= H and cache.steps():
+        if isinstance(mask, Ragged):
+            if mask.singly:
+                return cache.step_rows(query_BHTK, key_BGTK, value_BGTK, mask.own, mask.window)
+        elif few >= H * T:
+            return cache.step(query_BHTK, key_BGTK, value_BGTK, mask)
     keys, values = cache.append(torch.stack([key_BGTK, value_BGTK]))
     if not begin:  # the cache may have another type
         keys, values = key_BGTK, value_BGTK

@@ -14,7 +14,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from nlptools.compute.kernels.step_attention import attends_stepwise, scripted_step_attention, step_attention
+from nlptools.compute.kernels.step_attention import (
+    attends_stepwise,
+    row_attention,
+    scripted_row_attention,
+    scripted_step_attention,
+    step_attention,
+)
 
 SPARSE = 128  # number of slots from which on unused ones are removed when they are most
 
@@ -52,6 +58,11 @@ class KeyValues:
         """As `compute.kernels.step_attention`, after others."""
         used = torch.tensor(self.size)
         return step_attention(query, key, value, mask, self.with_slots(query.shape[2]), used)
+
+    def step_rows(self, query: Tensor, key: Tensor, value: Tensor, own: Tensor, window: int) -> Tensor:
+        """As `compute.kernels.step_attention.row_attention`, after others."""
+        used = torch.tensor(self.size)
+        return row_attention(query, key, value, own, window, self.with_slots(query.shape[2]), used)
 
     def with_slots(self, T: int) -> Tensor:
         """Add T slots after others, which the caller writes; return the buffer."""
@@ -128,6 +139,10 @@ class TracedKeyValues(KeyValues):
     def step(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
         """See `KeyValues`."""
         return scripted_step_attention()(query, key, value, mask, self.slots, self.used)
+
+    def step_rows(self, query: Tensor, key: Tensor, value: Tensor, own: Tensor, window: int) -> Tensor:
+        """See `KeyValues`."""
+        return scripted_row_attention()(query, key, value, own, window, self.slots, self.used)
 
 
 class Cache:

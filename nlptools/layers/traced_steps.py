@@ -50,8 +50,8 @@ class TracedSteps(Derived):
     ) -> Tensor | None:
         """The hidden states (B, T, D) of a step in inference; None: Python has to compute it.
 
-        Steps of a kind agree in the first two dimensions of the first input, in the inputs that are None, and in the layers that
-        share a mask. `step` does the same operations in all of them.
+        Steps of a kind agree in the first two dimensions of the first input, in the number of dimensions of each (None: it is
+        missing), and in the layers that share a mask. `step` does the same operations in all of them.
         """
         first = inputs[0]
         if first is None or first.shape[1] > FEW_QUERIES or not caches[0].steps():
@@ -59,7 +59,7 @@ class TracedSteps(Derived):
         distinct = {id(mask): mask for mask in masks if mask is not None}
         places = [*distinct]
         which = tuple(None if mask is None else places.index(id(mask)) for mask in masks)
-        kind = (tuple(first.shape[:2]), tuple(each is None for each in inputs), which)
+        kind = (tuple(first.shape[:2]), tuple(None if each is None else each.dim() for each in inputs), which)
         self._counts[kind] += 1
         if kind not in self._traced and not self._is_worth_it(kind):
             return None

@@ -101,6 +101,56 @@ def test_traced_steps_have_the_bits_of_python(name: str, weights: str, monkeypat
 
 
 @pytest.mark.parametrize("weights", ["float", *WEIGHTS])
+@pytest.mark.parametrize("name", DECODERS)
+def test_each_row_of_a_ragged_batch_has_the_bits_of_its_own(
+    name: str, weights: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids, model = some_ids(4), decoder(name, weights)
+    steps = 10 if name == "dynamic" else 20
+    own = [3, 5, 5, 2]
+    real = torch.arange(5) >= 5 - torch.tensor(own)[:, None]
+    monkeypatch.setattr(traced_steps, "AFTER", 3)
+
+    def rows(batch: Tensor, prompt: int, mask: Tensor | None) -> Tensor:
+        with torch.inference_mode():
+            _, state = model(batch[:, :prompt], model.start(len(batch), 6), mask)
+            found = []
+            for t in range(prompt, prompt + steps):
+                hidden, state = model(batch[:, t : t + 1], state)
+                found.append(hidden)
+        return torch.cat(found, 1)
+
+    found, wanted = both(model, lambda: rows(ids, 5, real), monkeypatch)
+    assert torch.equal(found, wanted)
+    if name != "capped" and weights != "int8":  # which have other last digits for one row
+        for i, length in enumerate(own):
+            alone = rows(ids[i : i + 1, 5 - length :], length, None)
+            assert torch.equal(found[i : i + 1], alone)
+
+
+@pytest.mark.parametrize("name", [name for name in DECODERS if name != "capped"])
+def test_drafts_have_the_bits_of_single_steps(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids, model = some_ids(1), decoder(name, "float")
+    monkeypatch.setattr(traced_steps, "AFTER", 1)
+
+    def drafted() -> Tensor:
+        with torch.inference_mode():
+            _, state = model(ids[:, :4], model.start(1, 8))
+            state.stepwise = True
+            found = []
+            for begin in range(4, 16, 3):
+                model(ids[:, begin + 6 : begin + 9], state)  # a draft that was wrong
+                state.forget(3)
+                hidden, state = model(ids[:, begin : begin + 3], state)
+                found.append(hidden)
+        return torch.cat(found, 1)
+
+    found, wanted = both(model, drafted, monkeypatch)
+    assert torch.equal(found, wanted)
+    assert torch.equal(found, torch.cat(decoded(model, ids, steps=12)[1:], 1))
+
+
+@pytest.mark.parametrize("weights", ["float", *WEIGHTS])
 @pytest.mark.parametrize("name", TRANSLATORS)
 def test_traced_translation_has_the_bits_of_python(name: str, weights: str, monkeypatch: pytest.MonkeyPatch) -> None:
     form, variant = TRANSLATORS[name]

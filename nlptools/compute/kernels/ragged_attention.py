@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 
 import torch
@@ -36,30 +37,38 @@ class EqualRows:
 
 
 class Ragged:
-    """Attention of the new positions of each row to the positions of the row up to themselves."""
+    """Attention of the new positions of each row to the positions of the row up to themselves.
 
-    def __init__(self, runs: Sequence[EqualRows]) -> None:
-        self.runs = runs
+    Attributes:
+        own: (B,) positions of each row, including the new ones.
+        T: new positions.
+        window: each position sees the last `window` positions of its row at most, itself included; 0: all.
+    """
 
-    @classmethod
-    def of(cls, own: Sequence[int], T: int) -> Ragged:
-        """For rows with these numbers of positions, including the T new ones."""
+    def __init__(self, own: Tensor, T: int, window: int = 0) -> None:
+        self.own, self.T, self.window = own, T, window
+
+    @property
+    def singly(self) -> bool:
+        """Whether each position is computed as if it came alone."""
+        return self.T == 1
+
+    @cached_property
+    def runs(self) -> Sequence[EqualRows]:
+        """The rows in groups."""
         runs, begin = [], 0
-        for length, group in groupby(own):
-            count, new = len(list(group)), min(T, length)
+        for length, group in groupby(self.own.tolist()):
+            count, new = len(list(group)), min(self.T, length)
             mask = None if new in (1, length) else _causal(new, length)
+            if 0 < self.window < length:
+                mask = _causal(new, length, self.window)
             runs.append(EqualRows(slice(begin, begin + count), new, length, mask))
             begin += count
-        return cls(runs)
+        return runs
 
     def within(self, window: int) -> Ragged:
-        """The same, where each position sees the last `window` positions of its row at most, itself included."""
-        return Ragged(
-            [
-                run if run.own <= window else EqualRows(run.rows, run.new, run.own, _causal(run.new, run.own, window))
-                for run in self.runs
-            ]
-        )
+        """The same with this window."""
+        return type(self)(self.own, self.T, window)
 
     def attend(self, query_BHTK: Tensor, key_BGSK: Tensor, value_BGSK: Tensor, cap: float = 0.0) -> Tensor:
         """-> (B, H, T, K), as `attention`; zeros at the positions of padding. For inference."""
@@ -78,25 +87,22 @@ class Ragged:
 
 
 class Stepwise(Ragged):
-    """Attention of a few new positions of one row, each computed as if it came alone.
+    """Attention of a few new positions of rows without padding, each computed as if it came alone.
 
     Products with several queries add up their terms in another order, and the last digits differ from those of single steps.
     """
 
-    def __init__(self, past: int, T: int, window: int | None = None) -> None:
-        """`past`: the positions before the T new ones. `window`: see `within`; None: all."""
-        self.past, self.T, self.window = past, T, window
-
-    def within(self, window: int) -> Stepwise:
+    @property
+    def singly(self) -> bool:
         """See `Ragged`."""
-        return Stepwise(self.past, self.T, window)
+        return True
 
     def attend(self, query_BHTK: Tensor, key_BGSK: Tensor, value_BGSK: Tensor, cap: float = 0.0) -> Tensor:
         """See `Ragged`."""
         parts = []
         for t in range(self.T):
-            own = self.past + t + 1
-            mask = None if self.window is None or own <= self.window else _causal(1, own, self.window)
+            own = key_BGSK.shape[2] - self.T + t + 1
+            mask = _causal(1, own, self.window) if 0 < self.window < own else None
             key, value = (each[:, :, :own] for each in (key_BGSK, value_BGSK))
             parts.append(attention(query_BHTK[:, :, t : t + 1], key, value, mask, cap=cap))
         return torch.cat(parts, 2)

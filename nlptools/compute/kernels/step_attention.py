@@ -50,7 +50,53 @@ def step_attention(
     return heads.to(query.dtype)
 
 
+def row_attention(
+    query: Tensor, key: Tensor, value: Tensor, own: Tensor, window: int, buffer: Tensor, used: Tensor
+) -> Tensor:
+    """As `step_attention`, for rows of different lengths and padded on the left; each position of each row is computed as if it
+    came alone.
+
+    Args:
+        own: (B,) slots of each row, including the new ones.
+        window: of how many of them a position sees the last ones; 0: all.
+    """
+    begin, keys, values = int(used), buffer[0], buffer[1]
+    B, G, T, K = key.shape
+    keys.narrow(2, begin, T).copy_(key)
+    values.narrow(2, begin, T).copy_(value)
+    query_BGRTK = (query.float() * K**-0.5).view(B, G, -1, T, K)  # R = H / G
+    heads_BTGRK = torch.empty(B, T, G, query.shape[1] // G, value.shape[3])
+    lengths: list[int] = own.tolist()
+    first = 0
+    while first < B:
+        rows = 1  # neighbours of one length
+        while first + rows < B and lengths[first + rows] == lengths[first]:
+            rows += 1
+        for t in range(T):
+            S = lengths[first] - T + 1 + t
+            query_NRK = query_BGRTK.select(3, t).narrow(0, first, rows).flatten(0, 1)  # N = rows * G
+            key_NSK = keys.narrow(0, first, rows).narrow(2, begin + t + 1 - S, S).flatten(0, 1)
+            value_NSK = values.narrow(0, first, rows).narrow(2, begin + t + 1 - S, S).flatten(0, 1)
+            if rows * G == 1:  # see `step_attention`
+                query_NRK = query_NRK.expand(2, -1, -1)
+                key_NSK, value_NSK = key_NSK.expand(2, -1, -1), value_NSK.expand(2, -1, -1)
+            scores_NRS = torch.bmm(query_NRK, key_NSK.transpose(1, 2))
+            if window > 0 and window < S:
+                scores_NRS.narrow(2, 0, S - window).fill_(-float("inf"))
+            heads_NRK = torch.bmm(scores_NRS.softmax(-1), value_NSK)[: rows * G]
+            heads_BTGRK.select(1, t).narrow(0, first, rows).copy_(heads_NRK.view(rows, G, -1, value.shape[3]))
+        first += rows
+    heads: Tensor = heads_BTGRK.flatten(2)
+    return heads.to(query.dtype)
+
+
 @cache
 def scripted_step_attention() -> Callable[[Tensor, Tensor, Tensor, Tensor | None, Tensor, Tensor], Tensor]:
     """`step_attention` in TorchScript, for traces."""
     return scripted(step_attention)
+
+
+@cache
+def scripted_row_attention() -> Callable[[Tensor, Tensor, Tensor, Tensor, int, Tensor, Tensor], Tensor]:
+    """`row_attention` in TorchScript, for traces."""
+    return scripted(row_attention)

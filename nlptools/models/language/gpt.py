@@ -124,10 +124,8 @@ class GPTState:
             return None
         if self.padding is None:
             steps = self.stepwise and 1 < T <= FEW_QUERIES and self.cache.device.type == "cpu"
-            return Stepwise(self.cache.length - T, T) if steps else None
-        if not self.padding.is_cpu:
-            return None
-        return Ragged.of((self.cache.length - self.padding).tolist(), T)
+            return Stepwise(torch.full((self.cache.inputs,), self.cache.length), T) if steps else None
+        return Ragged(self.cache.length - self.padding, T) if self.padding.is_cpu else None
 
     def lengths(self) -> Tensor | int:
         """(G, 1) or one number, the tokens that the text of each input may grow to, see `Positions.turn`."""
@@ -226,23 +224,27 @@ class GPT(LanguageModelDefaults, nn.Module):
             raise DataError(
                 f"{int(positions.max()) + 1} tokens are more than the model's context of {self.max_context}"
             )
-        masks = self._masks(attend if state is None else state.ragged(T) or attend, past, T)
+        ragged = None if state is None else state.ragged(T)
+        masks = self._masks(attend if ragged is None else ragged, past, T)
         lengths = T if state is None else state.lengths()
         caches = [None] * len(self.blocks) if state is None else state.cache.layers
         hidden = None
-        plain = [mask for mask in masks if not isinstance(mask, Ragged)]
-        if state is not None and len(plain) == len(masks) and not self.token_embedding.weight.requires_grad:
-            inputs = ids, positions, torch.as_tensor(lengths)
-            hidden = self.traced_steps.run(self, self._step, inputs, plain, state.cache.layers)
+        if state is not None and not self.token_embedding.weight.requires_grad and (ragged is None or ragged.singly):
+            inputs = ids, positions, torch.as_tensor(lengths), None if ragged is None else ragged.own
+            shared = [None if isinstance(mask, Ragged) else mask for mask in masks]
+            hidden = self.traced_steps.run(self, self._step, inputs, shared, state.cache.layers)
         if hidden is None:
             hidden = self._through(ids, positions, lengths, caches, masks)
         return hidden.view(rows, T, -1), state
 
     def _step(self, inputs: Optionals, masks: Optionals, caches: Sequence[KeyValues]) -> Tensor:
         """See `layers.traced_steps`."""
-        ids, positions, lengths = inputs
+        ids, positions, lengths, own = inputs
         assert ids is not None and positions is not None and lengths is not None
-        return self._through(ids, positions, lengths, caches, masks)
+        if own is None:
+            return self._through(ids, positions, lengths, caches, masks)
+        T = ids.shape[1]
+        return self._through(ids, positions, lengths, caches, self._masks(Stepwise(own, T), 0, T))
 
     def _through(
         self,

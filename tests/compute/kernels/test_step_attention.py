@@ -7,7 +7,13 @@ import torch
 from torch import Tensor
 
 from nlptools.compute.kernels.attention import attention
-from nlptools.compute.kernels.step_attention import attends_stepwise, scripted_step_attention, step_attention
+from nlptools.compute.kernels.step_attention import (
+    attends_stepwise,
+    row_attention,
+    scripted_row_attention,
+    scripted_step_attention,
+    step_attention,
+)
 
 
 def masks(B: int, H: int, G: int, T: int, S: int) -> list[Tensor | None]:
@@ -35,6 +41,28 @@ def test_heads_are_those_of_attention_to_all_slots(heads: tuple[int, int], dtype
                 wanted = attention(query, slots[0], slots[1], mask).transpose(1, 2).flatten(2)
                 assert torch.equal(buffer[:, :, :, : used + T], slots)
                 assert found.shape == (B, T, H * K) and found.dtype == dtype and torch.equal(found, wanted)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("window", [0, 3])
+@pytest.mark.parametrize("heads", [(1, 1), (4, 4), (6, 2), (4, 1)])
+def test_each_row_and_position_is_attended_to_as_if_it_came_alone(heads: tuple[int, int], window: int) -> None:
+    torch.manual_seed(1)
+    (H, G), K, used = heads, 8, 9
+    for own, T in (([10], 1), ([4, 4, 10, 1, 4], 1), ([12], 3), ([12, 8, 8], 3)):
+        B = len(own)
+        query, new = torch.randn(B, H, T, K), torch.randn(2, B, G, T, K)
+        for step in (row_attention, scripted_row_attention()):
+            buffer = torch.randn(2, B, G, 15, K)
+            found = step(query, new[0], new[1], torch.tensor(own), window, buffer, torch.tensor(used))
+            assert found.shape == (B, T, H * K) and torch.equal(buffer[:, :, :, used : used + T], new)
+            for row, length in enumerate(own):
+                for t in range(T):
+                    end = used + t + 1
+                    slots = buffer[:, row : row + 1, :, end - (length - T + t + 1) : end]
+                    mask = torch.arange(slots.shape[3]) >= slots.shape[3] - (window or end)
+                    alone = attention(query[row : row + 1, :, t : t + 1], slots[0], slots[1], mask[None, None, None])
+                    assert torch.equal(found[row, t], alone.flatten())
 
 
 def test_other_keys_and_gradients_are_left_to_attention() -> None:
