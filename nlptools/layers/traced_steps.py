@@ -22,7 +22,7 @@ from nlptools.layers.cache import KeyValues, TracedKeyValues
 from nlptools.layers.linear import traceable
 
 AFTER = 16  # steps of a kind: from there on, tracing takes less time than it saves
-MOST = 4  # kinds that are traced at a time
+MOST = 8  # kinds that are traced at a time; drafts of six tokens and fewer take six
 
 Optionals = Sequence[Tensor | None]
 Step = Callable[[Optionals, Optionals, Sequence[KeyValues]], Tensor]  # inputs, masks, caches -> hidden (B, T, D)
