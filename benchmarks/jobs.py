@@ -63,7 +63,7 @@ SCRIPTS = {
                            20),
     "llama_cpp_speed": Script("inference/generation layers compute converters",
                               "--shapes toy,toy-llama --prompts 1,16 --new 3", 6, tuple(
-                                  f"--shapes {shape} --prompts {n}" for n in ("1", "16 --new 64", "32 --new 64")
+                                  f"--shapes {shape} --prompts {n}" for n in ("1", "16", "32 --new 64")
                                   for shape in ("gpt2", "smollm")),
                               peers="xllamacpp"),
     "training_speed": Script(_LM, "--shapes toy,toy-llama,toy-lstm,toy-xl,toy-elmo --seconds 0", 8,
