@@ -3,11 +3,11 @@
     python benchmarks/busy_neighbor.py [--parts decoding,embedding,training] [--alone]
 
 A neighbor is a Python process that counts, with the priority of the job. Each job is a whole command: with no neighbor, with
-one, and with one per core, by nlptools as it comes, and with a number of threads that is fixed by --threads. The other side of
-decoding is `transformers`, of embedding `sentence-transformers`, where that is installed; --alone leaves them out, since
-beside neighbors they take minutes. The model is GPT-2 with --layers layers, 512 wide, random weights, in fp32; sentences are
-embedded by all-MiniLM-L6-v2; the model that is trained has 2 layers, 128 wide. Inference takes fewer threads beside neighbors.
-Training keeps them, so that a seed gives the same weights; they wait without spinning, and so do threads of a fixed number.
+one, and with one per core. The other side of decoding is `transformers`, of embedding `sentence-transformers`, where that is
+installed; --alone leaves them out, since beside neighbors they take minutes. The model is GPT-2 with --layers layers, 512 wide,
+random weights, in fp32; sentences are embedded by all-MiniLM-L6-v2; the model that is trained has 2 layers, 128 wide. Beside
+neighbors, the threads of nlptools wait for each other without spinning. A fair share of two cores is 67% beside one neighbor, and
+50% beside two.
 """
 
 from __future__ import annotations
@@ -47,31 +47,27 @@ def main() -> None:
         text.write_text("".join(f"{line}\n" for line in lines[: options.lines]))
         prompts = run.folder / "prompts.txt"
         prompts.write_text("".join(f"{line}\n" for line in [line for line in lines if len(line) > 40][:4]))
-        fixed = ["--threads", CORES]
         if "decoding" in options.parts:
             folder = samples.gpt2(run.folder / "lm", options.layers, options.hidden, pieces=4000)
             words = ours(
                 "generate", folder, "--temperature", 0, "--max-new-tokens", options.tokens, "--precision", "fp32", "-q"
             )
             peer = [sys.executable, "-c", DECODING, str(folder), str(options.tokens)]
-            commands = {"nlptools": words, "nlptools, fixed threads": [*words, *fixed]}
-            if not options.alone:
-                commands["transformers"] = peer
+            commands = {"nlptools": words} | ({} if options.alone else {"transformers": peer})
             run.compare("decoding of 4 prompts", "s", neighbors(commands, prompts), less=True)
         if "embedding" in options.parts:
             words = ours(
                 "embed", samples.minilm(), "-o", "/dev/null", "--to", "npy", "--force", "--precision", "fp32", "-q"
             )
             peer = [sys.executable, "-c", EMBEDDING, samples.minilm()]
-            commands = {"nlptools": words, "nlptools, fixed threads": [*words, *fixed]}
+            commands = {"nlptools": words}
             if importlib.util.find_spec("sentence_transformers") and not options.alone:
                 commands["sentence-transformers"] = peer
             run.compare(f"vectors of {options.lines:,} lines", "s", neighbors(commands, text), less=True)
         if "training" in options.parts:
             words = ours("train-lm", "-t", "bytes", "--layers", 2, "--hidden", 128, "--heads", 4, "--context", 128, "--steps",
                          options.steps, "--precision", "fp32", "-o", run.folder / "new", "--force", "-q")  # fmt: skip
-            commands = {"nlptools": words, "nlptools, fixed threads": [*words, *fixed]}
-            run.compare(f"training of {options.steps} steps", "s", neighbors(commands, text), less=True)
+            run.compare(f"training of {options.steps} steps", "s", neighbors({"nlptools": words}, text), less=True)
 
 
 def neighbors(commands: Mapping[str, list[object]], stdin: Path) -> dict[str, Command]:

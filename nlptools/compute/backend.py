@@ -75,7 +75,7 @@ class Backend:
         torch.set_num_threads(threads)
         memory.give_threads_arenas(threads)
         if device.type == "cpu":
-            contention.begin(threads, keep=compute.threads > 0 or "OMP_NUM_THREADS" in os.environ)
+            contention.begin(threads)
         precision, precision_by = _precision(compute.precision, device)
         if compute.deterministic:
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -138,7 +138,6 @@ class Backend:
         """Choose the kernels that training computes with. Raises Unavailable for fp16, which needs scaled losses."""
         if self.precision == "fp16":
             raise Unavailable("training in fp16 is not supported", hint="use --precision bf16 or fp32")
-        contention.keep_threads()
         _choose_float32_products()
 
     def for_inference(self, module: Model) -> Model:

@@ -1,12 +1,10 @@
 """Threads while other processes use the cores.
 
 The threads of a product wait for each other at its end, and spin for up to 3 ms meanwhile. If another process has taken the core
-of one of them, the others spin on cores that it could run on, at each of some hundred products of a step.
-
-Inference then takes fewer threads, unless the user has chosen their number. Training keeps them, because the number of threads
-changes the last bits of some numbers: LayerNorm's backward and sums of all elements add up in another order, and the last few
-elements of each thread's share have other instructions in sigmoid, SiLU, tanh-GELU and softplus. Printed digits hold, but
-weights that differ by a bit grow apart. The threads of a training wait without spinning instead, so each number stays the same.
+of one of them, the others spin on cores that it could run on, at each of some hundred products of a step. While that is so,
+threads wait without spinning instead: they get their share of the cores, and each number stays the same. Fewer threads would
+change the last bits of some numbers, and get a smaller share. With one thread of two, decoding beside one neighbor was up to 18%
+faster where it reads more than it computes, but beside a neighbor per core 10 to 25% slower.
 
 Two counters of Linux show that this happens: how long threads that are ready wait for a core (/proc/self/task/*/schedstat), and
 how long each core was busy (/proc/stat), minus the time of this process. On other systems nothing is adapted.
@@ -22,14 +20,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 from nlptools.compute import memory
 
 _INTERVAL = 0.2  # seconds between two looks; /proc/stat counts hundredths
 _WAITING = 0.1  # waiting that is noticed, as a part of the time, all threads together
-_SPARE = 0.3  # of a core: what others may use without a thread fewer
-_CALM = 5  # looks in a row with free cores before another thread is added
+_SPARE = 0.3  # of a core: what others may use unnoticed
+_CALM = 5  # looks in a row with free cores before threads spin again
 
 
 @dataclass(frozen=True)
@@ -60,28 +56,26 @@ def reading() -> Counters:
 
 
 class Watch:
-    """Chooses how many threads can run at once, at most `threads`, of `cores`, which other processes use too."""
+    """Notices when other processes use the cores that `threads` threads of this one need, of `cores`."""
 
     def __init__(self, threads: int, cores: int, read: Callable[[], Counters] = reading) -> None:
-        self.most, self._cores, self._read = threads, cores, read
         self.threads = threads
+        self.crowded = False
+        self._cores, self._read = cores, read
         self._calm = 0
         self._last = read()
 
-    def look(self) -> int:
-        """The number of threads that can run at once from now on."""
+    def look(self) -> bool:
+        """Whether threads have waited for cores that others used, since the last look or a few looks ago."""
         now, last = self._read(), self._last
         elapsed = max(now.now - last.now, 1e-9)
         others = max(0.0, (now.busy - last.busy) - (now.own - last.own)) / elapsed
         waits = (now.waited - last.waited) / elapsed > _WAITING
-        free = max(1, min(self.most, int(self._cores - others + _SPARE)))
+        taken = others > self._cores - self.threads + _SPARE
         self._last = now
-        self._calm = self._calm + 1 if free > self.threads and not waits else 0
-        if waits and free < self.threads:
-            self.threads = free
-        elif self._calm >= _CALM:
-            self.threads, self._calm = self.threads + 1, 0
-        return self.threads
+        self._calm = 0 if taken or waits else self._calm + 1
+        self.crowded = (waits and taken) or (self.crowded and self._calm < _CALM)
+        return self.crowded
 
 
 class ShortWaits:
@@ -117,37 +111,17 @@ class ShortWaits:
 
 _watch: Watch | None = None
 _waits: ShortWaits | None = None
-_kept = False  # whether the number of threads stays
 _next = 0.0
 
 
-def begin(threads: int, keep: bool = False) -> None:
-    """Adapt the threads from now on, at most `threads`, which are set, or with `keep` only their waiting, where the system has
-    the counters.
-    """
-    global _watch, _kept
+def begin(threads: int) -> None:
+    """Adapt the waiting of this many threads from now on, where the system has the counters; of one thread: nothing."""
+    global _watch, _next
     _spin()
-    _watch = None
+    _watch, _next = None, time.monotonic() + _INTERVAL
     if threads > 1:
         with contextlib.suppress(AttributeError, OSError, ValueError, IndexError):
             _watch = Watch(threads, len(os.sched_getaffinity(0)))
-    _kept = keep
-
-
-def keep_threads() -> None:
-    """All threads from now on, in training: only their waiting is adapted."""
-    global _kept
-    _kept = True
-    if _watch is not None:
-        torch.set_num_threads(_watch.most)
-
-
-def end() -> None:
-    """All threads from now on, whatever other processes do."""
-    global _watch
-    keep_threads()
-    _spin()
-    _watch = None
 
 
 def look() -> None:
@@ -156,14 +130,10 @@ def look() -> None:
     if _watch is None or time.monotonic() < _next:
         return
     _next = time.monotonic() + _INTERVAL
-    before, threads = _watch.threads, _watch.look()
-    if not _kept:
-        if threads != before:
-            torch.set_num_threads(threads)
-    elif threads == _watch.most:
+    if not _watch.look():
         _spin()
     elif _waits is None:
-        _waits = ShortWaits(_watch.most, len(os.sched_getaffinity(0)))
+        _waits = ShortWaits(_watch.threads, len(os.sched_getaffinity(0)))
 
 
 def _spin() -> None:

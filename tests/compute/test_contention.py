@@ -1,4 +1,4 @@
-"""The number of threads follows what other processes leave."""
+"""Threads wait without spinning while other processes use their cores."""
 
 from __future__ import annotations
 
@@ -37,33 +37,34 @@ class Machine:
         return self.now
 
 
-def test_a_neighbor_takes_a_thread_and_gives_it_back() -> None:
+def test_a_neighbor_is_noticed_and_its_end() -> None:
     machine = Machine()
-    watch, threads = Watch(2, 2, machine.read), []
+    watch, crowded = Watch(2, 2, machine.read), []
     for own, others, waited in [(2, 0, 0)] * 3 + [(1.2, 0.8, 0.9)] * 3 + [(1, 1, 0.02)] * 4 + [(1, 0.05, 0)] * 9:
         machine.second(own, others, waited)
-        threads.append(watch.look())
-    assert threads == [2] * 3 + [1] * 3 + [1] * 4 + [1] * 4 + [2] * 5
+        crowded.append(watch.look())
+    assert crowded == [False] * 3 + [True] * 3 + [True] * 4 + [True] * 4 + [False] * 5
 
 
 @pytest.mark.parametrize(
-    ("own", "others", "waited", "threads"),
+    ("own", "others", "waited", "crowded"),
     [
-        (2, 6, 0.01, 4),  # others are busy, on cores that this process does not need
-        (4, 0.1, 0.9, 4),  # own threads wait for each other
-        (2, 2, 1.0, 4),  # there are cores enough
-        (4, 5, 1.0, 3),
-        (1, 8, 3.0, 1),  # never without a thread
+        (2, 6, 0.01, False),  # others are busy, on cores that this process does not need
+        (4, 0.1, 0.9, False),  # own threads wait for each other
+        (2, 2, 1.0, False),  # there are cores enough
+        (4, 4.2, 0.5, False),  # a little more than the others' cores
+        (4, 5, 1.0, True),
+        (1, 8, 3.0, True),
     ],
 )
-def test_only_cores_that_others_take_count(own: float, others: float, waited: float, threads: int) -> None:
+def test_only_cores_that_others_take_count(own: float, others: float, waited: float, crowded: bool) -> None:
     machine = Machine()
     watch = Watch(4, 8, machine.read)
     machine.second(own, others, waited)
-    assert watch.look() == threads
+    assert watch.look() == crowded
 
 
-def test_a_moment_of_calm_adds_no_thread() -> None:
+def test_a_moment_of_calm_changes_nothing() -> None:
     machine = Machine()
     watch, found = Watch(2, 2, machine.read), []
     for _ in range(5):
@@ -71,7 +72,7 @@ def test_a_moment_of_calm_adds_no_thread() -> None:
         found.append(watch.look())
         machine.second(1, 0, 0)
         found.append(watch.look())
-    assert found == [1] * 10
+    assert found == [True] * 10
 
 
 def test_counters_of_this_machine_grow() -> None:
@@ -82,19 +83,6 @@ def test_counters_of_this_machine_grow() -> None:
     assert second.waited >= first.waited and second.busy >= first.busy > 0
 
 
-@pytest.mark.parametrize("chosen", ["option", "environment", "nothing"])
-def test_a_number_of_threads_that_was_asked_for_stays(chosen: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept: list[bool] = []
-    monkeypatch.setattr(contention, "begin", lambda threads, keep: kept.append(keep))
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    if chosen == "environment":
-        monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    before = torch.get_num_threads()
-    Backend.detect(Compute(device="cpu", precision="fp32", threads=2 if chosen == "option" else 0))
-    torch.set_num_threads(before)
-    assert kept == [chosen != "nothing"]
-
-
 def test_where_there_are_no_counters_nothing_is_adapted(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> Counters:
         raise FileNotFoundError("/proc/stat")
@@ -102,19 +90,19 @@ def test_where_there_are_no_counters_nothing_is_adapted(monkeypatch: pytest.Monk
     monkeypatch.setattr(contention, "Watch", lambda threads, cores: Watch(threads, cores, missing))
     contention.begin(2)
     contention.look()
-    contention.end()
+    assert contention._watch is None
 
 
-def test_all_threads_come_back_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine, chosen = Machine(), list[int]()
-    monkeypatch.setattr(contention, "Watch", lambda threads, cores: Watch(threads, 2, machine.read))
-    monkeypatch.setattr(torch, "set_num_threads", chosen.append)
-    monkeypatch.setattr(contention, "_next", 0.0)
+def test_the_first_moment_is_too_short_to_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = list[int]()
+    monkeypatch.setattr(Watch, "look", lambda watch: bool(looks.append(watch.threads)))
     contention.begin(2)
-    machine.second(1, 1, 1)
     contention.look()
-    contention.end()
-    assert chosen == [1, 2]
+    assert looks == []
+    monkeypatch.setattr(contention, "_next", 0.0)
+    contention.look()
+    assert looks == [2]
+    contention.begin(1)
 
 
 @pytest.fixture
@@ -122,7 +110,7 @@ def two_threads() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     yield
-    contention.end()
+    contention.begin(1)
     torch.set_num_threads(before)
 
 
@@ -169,27 +157,23 @@ def test_neighbors_change_no_weight(corpus: Corpus, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(contention, "Watch", lambda threads, cores, read=read: Watch(threads, 2, read))
         contention.begin(2)
         disturbed, short = trained(arch, corpus)
-        contention.end()
+        contention.begin(1)
         assert short == [False, True, True], arch
         assert [name for name in alone if not torch.equal(alone[name], disturbed[name])] == [], arch
 
 
-def test_threads_that_train_spin_again_when_neighbors_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine, chosen, short = Machine(), list[int](), list[bool]()
+@pytest.mark.usefixtures("two_threads")
+def test_threads_spin_again_when_neighbors_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine, short = Machine(), list[bool]()
     monkeypatch.setattr(contention, "Watch", lambda threads, cores: Watch(threads, 2, machine.read))
     monkeypatch.setattr(contention, "_INTERVAL", 0.0)
-    monkeypatch.setattr(torch, "set_num_threads", chosen.append)
     contention.begin(2)
-    machine.second(1, 1, 1)
-    contention.look()
-    contention.keep_threads()
     for own, others, waited in [(2, 0, 0), (1, 1, 1), *[(2, 0, 0)] * 6]:
         machine.second(own, others, waited)
         contention.look()
         short.append(contention._waits is not None)
-    contention.end()
-    assert chosen == [1, 2, 2]
-    assert short == [True] * 6 + [False] * 2
+        assert torch.get_num_threads() == 2
+    assert short == [False] + [True] * 5 + [False] * 2
 
 
 @pytest.mark.usefixtures("two_threads")
@@ -211,4 +195,4 @@ def test_each_backend_has_its_own_number_of_threads() -> None:
         backend = Backend.detect(Compute(device="cpu", precision="fp32", threads=threads))
         backend.prepare_training()
         assert torch.get_num_threads() == threads
-    contention.end()
+    contention.begin(1)
