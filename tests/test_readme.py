@@ -174,6 +174,10 @@ def test_code_in_a_guide_is_code_in_its_manual_page() -> None:
         assert plain == blocks
 
 
+def test_no_guide_has_a_table_which_manual_pages_cannot_show() -> None:
+    assert [page.name for page in GUIDES if re.search(r"^\|", page.read_text(encoding="utf-8"), re.MULTILINE)] == []
+
+
 def test_wrong_options_are_found() -> None:
     assert unknown("cat x | nlptools score lm/ --pear total | head -1") == ["score --pear"]
     assert unknown("nlptools bleu a \\\n  --fail-under 3 || exit 1; nlptools plot --oops") == ["plot --oops"]

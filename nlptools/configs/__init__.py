@@ -198,8 +198,7 @@ class Threads:
 
     threads: int = option(
         0,
-        "Number of CPU threads. 0: OMP_NUM_THREADS if set, otherwise all cores available to this process; inference uses"
-        " fewer while other processes are busy. Trained weights do not depend on other processes.",
+        "Number of CPU threads. 0: OMP_NUM_THREADS if set, otherwise all cores available to this process.",
         low=0,
         metavar="N",
         free=True,
