@@ -248,13 +248,17 @@ class _Counter:
         self._process: ForkProcess | None = None
 
     def start(self) -> None:
-        """Count in another process from now on."""
+        """Count in another process from now on, if the system allows one more."""
         self._file.flush()  # otherwise both processes would write the buffer
         context = multiprocessing.get_context("fork")
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=self._serve, args=(theirs,), daemon=True)
-        self._process.start()
-        theirs.close()
+        self._pipe, theirs = context.Pipe()  # closed by `_serve`, which so notices the end of this process
+        process = context.Process(target=self._serve, args=(theirs,), daemon=True)
+        with theirs:
+            try:
+                process.start()
+                self._process = process
+            except OSError:
+                self._pipe = None
 
     def add(self, chunk: bytes) -> None:
         """Count the words of a chunk."""

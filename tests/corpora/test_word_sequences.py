@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections import Counter
+from multiprocessing.context import ForkProcess
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,18 @@ def test_processes_and_chunks_do_not_matter(tmp_path, monkeypatch, size):
         again = spool(tmp_path, text, min_count=2, workers=workers)
         assert again.words == one.words and again.tokens == one.tokens and again.digest == one.digest
         assert np.array_equal(again.ids, ids)
+    started = iter([True, False, False])
+    begin = ForkProcess.start
+
+    def start(process):
+        if not next(started):
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        begin(process)
+
+    monkeypatch.setattr(ForkProcess, "start", start)
+    again = spool(tmp_path, text, min_count=2, workers=3)
+    assert again.words == one.words and again.digest == one.digest and np.array_equal(again.ids, ids)
+    assert next(started, None) is None
     assert sorted(p.name for p in tmp_path.iterdir()) == ["ids.bin", "text"]
 
 
