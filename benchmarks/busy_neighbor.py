@@ -3,11 +3,11 @@
     python benchmarks/busy_neighbor.py [--parts decoding,embedding,training] [--alone]
 
 A neighbor is a Python process that counts, with the priority of the job. Each job is a whole command: with no neighbor, with
-one, and with one per core. The other side of decoding is `transformers`, of embedding `sentence-transformers`, where that is
-installed; --alone leaves them out, since beside neighbors they take minutes. The model is GPT-2 with --layers layers, 512 wide,
-random weights, in fp32; sentences are embedded by all-MiniLM-L6-v2; the model that is trained has 2 layers, 128 wide. Beside
-neighbors, the threads of nlptools wait for each other without spinning. A fair share of two cores is 67% beside one neighbor, and
-50% beside two.
+one, and with one per core. The other sides of decoding are `transformers` and llama.cpp (weights in f16), of embedding
+`sentence-transformers`, where those are installed; --alone leaves them out, since beside neighbors they take minutes. The model
+is GPT-2 with --layers layers, 512 wide, random weights, in fp32; sentences are embedded by all-MiniLM-L6-v2; the model that is
+trained has 2 layers, 128 wide. Beside neighbors, the threads of nlptools wait for each other without spinning. A fair share of
+two cores is 67% beside one neighbor, and 50% beside two.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import samples
-from side_by_side import CORES, Command, bench, ours
+from side_by_side import CORES, Command, bench, nlptools, ours
 
 PARTS = ("decoding", "embedding", "training")
 NEIGHBOR = "i = 0\nwhile True: i += 1"
@@ -54,6 +54,11 @@ def main() -> None:
             )
             peer = [sys.executable, "-c", DECODING, str(folder), str(options.tokens)]
             commands = {"nlptools": words} | ({} if options.alone else {"transformers": peer})
+            if importlib.util.find_spec("xllamacpp") and not options.alone:
+                nlptools("convert", "-q", folder, run.folder / "lm.gguf", "--quantize", "f16")
+                commands["llama.cpp"] = [
+                    *(sys.executable, __file__, "llama.cpp", run.folder / "lm.gguf", folder, options.tokens)
+                ]
             run.compare("decoding of 4 prompts", "s", neighbors(commands, prompts), less=True)
         if "embedding" in options.parts:
             words = ours(
@@ -92,7 +97,21 @@ def beside(number: int, words: list[str]) -> int:
             other.wait()
 
 
+def by_llama_cpp(file: Path, folder: Path, tokens: int) -> None:
+    """Continue the lines of stdin; `folder` has their tokenizer."""
+    from generation_speed import Work
+    from llama_cpp_speed import llama_cpp
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    prompts = [tokenizer.encode(line).ids for line in sys.stdin.read().splitlines()]
+    llama_cpp(file, Work(prompts, [tokens] * len(prompts), len(prompts)), CORES)()
+
+
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["llama.cpp"]:
+        by_llama_cpp(Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]))
+        sys.exit()
     if sys.argv[1:2] == ["beside"]:
         sys.exit(beside(int(sys.argv[2]), sys.argv[3:]))
     main()

@@ -83,10 +83,10 @@ def llama_cpp(file: Path, given: Work, threads: int) -> Job:
     """New tokens of a server of llama.cpp."""
     import xllamacpp
 
-    count = len(given.prompts)
+    count, longest = len(given.prompts), max(map(len, given.prompts))
     params = xllamacpp.CommonParams()
     params.model.path, params.verbosity, params.port = str(file), 0, 0
-    params.n_parallel, params.n_ctx = count, count * 256 * -(-(len(given.prompts[0]) + given.new[0]) // 256)
+    params.n_parallel, params.n_ctx = count, count * 256 * -(-(longest + given.new[0]) // 256)
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
     params.cache_ram_mib = 0
     server = xllamacpp.Server(params)

@@ -294,6 +294,7 @@ class _Process:
 def _serve(pipe: Any, side: Separate) -> None:
     with contextlib.suppress(AttributeError):  # Linux: it would otherwise go on beside the next script
         ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
+    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]  # a job may start processes
     within = _Within(side.make(*side.arguments))
     before = _status("VmRSS")
     with contextlib.suppress(EOFError):
