@@ -16,9 +16,10 @@ import importlib.util
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import median
 
 import samples
-from side_by_side import CORES, Command, bench, nlptools, ours
+from side_by_side import CORES, Bench, Command, bench, nlptools, ours, report
 
 PARTS = ("decoding", "embedding", "training")
 NEIGHBOR = "i = 0\nwhile True: i += 1"
@@ -59,7 +60,7 @@ def main() -> None:
                 commands["llama.cpp"] = [
                     *(sys.executable, __file__, "llama.cpp", run.folder / "lm.gguf", folder, options.tokens)
                 ]
-            run.compare("decoding of 4 prompts", "s", neighbors(commands, prompts), less=True)
+            compare(run, "decoding of 4 prompts", commands, prompts)
         if "embedding" in options.parts:
             words = ours(
                 "embed", samples.minilm(), "-o", "/dev/null", "--to", "npy", "--force", "--precision", "fp32", "-q"
@@ -68,20 +69,27 @@ def main() -> None:
             commands = {"nlptools": words}
             if importlib.util.find_spec("sentence_transformers") and not options.alone:
                 commands["sentence-transformers"] = peer
-            run.compare(f"vectors of {options.lines:,} lines", "s", neighbors(commands, text), less=True)
+            compare(run, f"vectors of {options.lines:,} lines", commands, text)
         if "training" in options.parts:
             words = ours("train-lm", "-t", "bytes", "--layers", 2, "--hidden", 128, "--heads", 4, "--context", 128, "--steps",
                          options.steps, "--precision", "fp32", "-o", run.folder / "new", "--force", "-q")  # fmt: skip
-            run.compare(f"training of {options.steps} steps", "s", neighbors({"nlptools": words}, text), less=True)
+            compare(run, f"training of {options.steps} steps", {"nlptools": words}, text)
 
 
-def neighbors(commands: Mapping[str, list[object]], stdin: Path) -> dict[str, Command]:
-    """Each command alone, beside one neighbor, and beside one per core."""
-    return {
-        f"{name}, {noise}": Command([sys.executable, __file__, "beside", number, *FREE, *words], stdin=stdin)
-        for noise, number in NUMBERS.items()
-        for name, words in commands.items()
-    }
+def compare(run: Bench, title: str, commands: Mapping[str, list[object]], stdin: Path) -> None:
+    """Time each command alone, beside one neighbor, and beside one per core, in turns."""
+    times = run.seconds(
+        {
+            f"{name}, {noise}": Command([sys.executable, __file__, "beside", number, *FREE, *words], stdin=stdin)
+            for noise, number in NUMBERS.items()
+            for name, words in commands.items()
+        }
+    )
+    for noise, number in NUMBERS.items():
+        shares = {name: median(times[f"{name}, quiet"]) / median(times[f"{name}, {noise}"]) for name in commands}
+        kept = "of the quiet speed: " + ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
+        rows = {name: times[f"{name}, {noise}"] for name in commands}
+        report(f"{title}, {noise}", "s", rows, less=True, check=kept if number else "")
 
 
 def beside(number: int, words: list[str]) -> int:

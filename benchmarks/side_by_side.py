@@ -126,13 +126,8 @@ class Bench:
             check: gets the last result of each side and says how much they differ.
         """
         running = {name: self._start(side) for name, side in sides.items()}
-        figures: dict[str, list[float]] = {name: [] for name in sides}
         try:
-            for turn in range(warm_up + self.options.rounds):
-                for name, side in running.items():
-                    figure = side.measure(unit)
-                    if turn >= warm_up:
-                        figures[name].append(figure)
+            figures = self._in_turns(running, unit, warm_up)
             said = check({name: side.result() for name, side in running.items()}) if check else ""
             peaks = {name: side.peak() for name, side in running.items()} if memory else {}
         finally:
@@ -142,6 +137,21 @@ class Bench:
         if memory:
             report(f"memory of {title}", "MiB", {name: [peak] for name, peak in peaks.items()}, less=True)
         return medians
+
+    def seconds(self, commands: Mapping[str, Command], warm_up: int = 1) -> dict[str, list[float]]:
+        """Run commands in turns; return their times."""
+        return self._in_turns({name: _Command(each) for name, each in commands.items()}, "s", warm_up)
+
+    def _in_turns(
+        self, running: Mapping[str, _Within | _Process | _Command], unit: str, warm_up: int
+    ) -> dict[str, list[float]]:
+        figures: dict[str, list[float]] = {name: [] for name in running}
+        for turn in range(warm_up + self.options.rounds):
+            for name, side in running.items():
+                figure = side.measure(unit)
+                if turn >= warm_up:
+                    figures[name].append(figure)
+        return figures
 
     def _start(self, side: Job | Separate | Command) -> _Within | _Process | _Command:
         if isinstance(side, Command):
