@@ -251,7 +251,7 @@ class _Counter:
         """Count in another process from now on, if the system allows one more."""
         self._file.flush()  # otherwise both processes would write the buffer
         context = multiprocessing.get_context("fork")
-        self._pipe, theirs = context.Pipe()  # closed by `_serve`, which so notices the end of this process
+        self._pipe, theirs = context.Pipe()  # `_serve` closes its copy, to notice the end of this process
         process = context.Process(target=self._serve, args=(theirs,), daemon=True)
         with theirs:
             try:

@@ -53,12 +53,11 @@ def step_attention(
 def row_attention(
     query: Tensor, key: Tensor, value: Tensor, own: Tensor, window: int, buffer: Tensor, used: Tensor
 ) -> Tensor:
-    """As `step_attention`, for rows of different lengths and padded on the left; each position of each row is computed as if it
-    came alone.
+    """As `step_attention`, for rows that are padded on the left: each position of each row is computed as if it came alone.
 
     Args:
-        own: (B,) slots of each row, including the new ones.
-        window: of how many of them a position sees the last ones; 0: all.
+        own: (B,) slots of each row without its padding, including the T new ones.
+        window: each position sees the last `window` slots of its row at most, including its own; 0: all.
     """
     begin, keys, values = int(used), buffer[0], buffer[1]
     B, G, T, K = key.shape
@@ -69,7 +68,7 @@ def row_attention(
     lengths: list[int] = own.tolist()
     first = 0
     while first < B:
-        rows = 1  # neighbours of one length
+        rows = 1  # neighboring rows of one length
         while first + rows < B and lengths[first + rows] == lengths[first]:
             rows += 1
         for t in range(T):
