@@ -144,7 +144,8 @@ def ours(how: Namespace, precision: str) -> Job:
     """The step that `pretrain-bert` takes."""
     from nlptools.compute.backend import Backend
     from nlptools.configs import Compute, Training
-    from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
+    from nlptools.models.encoders.bert import EncoderConfig
+    from nlptools.models.encoders.bert_with_heads import BertWithHeads
     from nlptools.training.engine.steps import Fit
     from nlptools.training.pretraining.models import HEADS
     from nlptools.training.pretraining.objectives import Masked

@@ -15,7 +15,8 @@ from reference.encoder_tokenizers import LINES
 from tiny_models import tiny
 
 from nlptools import bundle
-from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
+from nlptools.models.encoders.bert import EncoderConfig
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 from nlptools.text import gguf_pre_tokenizers, learning
 from nlptools.text.huggingface import HuggingFace
 from nlptools.text.packages import tokenizers_package

@@ -28,7 +28,8 @@ from nlptools.corpora.parallel import ParallelCorpus
 from nlptools.corpora.token_file import Corpus, TextCounts
 from nlptools.errors import Stopped
 from nlptools.files import artifacts
-from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
+from nlptools.models.encoders.bert import EncoderConfig
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 from nlptools.text.pair_format import PairMarks
 from nlptools.training.engine import due
 from nlptools.training.engine.checkpoint import Checkpoints

@@ -130,7 +130,7 @@ def test_perplexity(lm: Path, tmp_path: Path, call: Any) -> None:
 def test_fine_tuned_models_and_encoders_are_loaded_as_what_they_are_for(lm: Path, tmp_path: Path, call: Any) -> None:
     torch = pytest.importorskip("torch")
     from nlptools import bundle
-    from nlptools.models.encoders.bert import BertWithHeads
+    from nlptools.models.encoders.bert_with_heads import BertWithHeads
 
     base = bundle.load(encoder_bundle(tmp_path / "encoder"))
     made = BertWithHeads(base.model.config, ("pooler", "sequence"), 2)

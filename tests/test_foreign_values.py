@@ -19,7 +19,8 @@ from nlptools.configs import Compute
 from nlptools.configs.generation import Generate
 from nlptools.errors import BundleError
 from nlptools.inference import loading
-from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
+from nlptools.models.encoders.bert import EncoderConfig
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.vocab import Vocab

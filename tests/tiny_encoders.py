@@ -7,7 +7,8 @@ from pathlib import Path
 import torch
 
 from nlptools import bundle
-from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
+from nlptools.models.encoders.bert import EncoderConfig
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.vocab import Vocab
 

@@ -30,7 +30,7 @@ from nlptools.inference.embedding.sentence_steps import SentenceSteps
 from nlptools.inference.opening import open_model
 from nlptools.layers import pooling
 from nlptools.layers.relations import UNRELATED
-from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 from nlptools.tasks import outputs
 from nlptools.tasks.task import seen_layers
 

@@ -20,7 +20,7 @@ from nlptools.formats.examples import Place
 from nlptools.inference.line_score import token_name
 from nlptools.inference.opening import Asked, Opened
 from nlptools.models.contract import Attends, AttendsToSource
-from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 from nlptools.models.tasks.with_heads import WithHeads
 from nlptools.text import pair_format
 from nlptools.text.tokenizer import Tokenizer

@@ -19,7 +19,7 @@ from nlptools.inference.masked_scoring import MaskedScorer
 from nlptools.inference.opening import Asked, Opened
 from nlptools.layers.quantized import Rounding
 from nlptools.layers.query_positions import QueryPositions
-from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.text.word_marks import word_marks
 

@@ -33,7 +33,7 @@ from nlptools.inference.words import COLUMNS, LOG_PROBABILITY, Details, Wanted, 
 from nlptools.json_types import JsonObject
 from nlptools.layers.quantized import Rounding
 from nlptools.layers.query_positions import QueryPositions
-from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 from nlptools.text.unknown import UnknownTokens
 from nlptools.text.word_bounds import word_bounds
 from nlptools.text.word_marks import word_marks

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from nlptools.arrays import Floats
 from nlptools.errors import UsageError, display
 from nlptools.models.contract import Positioned
-from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 from nlptools.models.tasks.with_heads import WithHeads
 
 if TYPE_CHECKING:

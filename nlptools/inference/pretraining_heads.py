@@ -30,7 +30,7 @@ from nlptools.files.streams import LineBlock
 from nlptools.inference.line_score import token_name
 from nlptools.inference.opening import Asked, Opened
 from nlptools.layers.quantized import Rounding
-from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 from nlptools.tasks import outputs
 from nlptools.tasks import task as tasks
 from nlptools.text.unknown import UnknownTokens

@@ -27,7 +27,7 @@ from nlptools.inference.embedding.text_embedder import TextEmbedder, of_encoder
 from nlptools.inference.opening import Asked, Opened
 from nlptools.inference.prediction import TaskMember
 from nlptools.layers.quantized import Rounding
-from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 from nlptools.models.tasks.heads import TaskHeads
 from nlptools.vectors.rows import scaled
 

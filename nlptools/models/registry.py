@@ -185,7 +185,7 @@ ARCHITECTURES = {
             options="seq2seq:Seq2SeqConvolution",
         ),
         _row("seq2seq-vision", CAPTIONER, "translation.vision", "Captioner"),
-        _row("bert", ENCODER, "encoders.bert", "BertWithHeads", _BERTS, "EncoderConfig"),
+        _row("bert", ENCODER, "encoders.bert_with_heads", "BertWithHeads", _BERTS, "EncoderConfig"),
         _row(
             "rotary-encoder",
             ENCODER,

@@ -37,7 +37,7 @@ from nlptools.json_types import JsonObject
 from nlptools.metrics.criterion import Criterion
 from nlptools.models import registry
 from nlptools.models.contract import Layered
-from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 from nlptools.models.tasks.heads import LAYER_HEADS, TaskHeads
 from nlptools.models.tasks.task_model import TaskModel
 from nlptools.tasks import without_pretraining

@@ -25,7 +25,8 @@ from nlptools.configs.export import Export
 from nlptools.configs.layers import layers
 from nlptools.converters import onnx_export
 from nlptools.errors import CheckFailed, OutputError, Unavailable, UsageError
-from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
+from nlptools.models.encoders.bert import EncoderConfig
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 from nlptools.tasks import outputs
 from nlptools.tasks import task as tasks
 from nlptools.text.builtin import NamedTokenizer

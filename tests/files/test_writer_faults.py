@@ -25,7 +25,8 @@ from tiny_models import tiny
 from nlptools import bundle
 from nlptools.errors import NlptoolsError
 from nlptools.files import artifacts, atomic, whole_directory
-from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
+from nlptools.models.encoders.bert import EncoderConfig
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.vocab import Vocab
 from nlptools.training.engine.checkpoint import Checkpoints

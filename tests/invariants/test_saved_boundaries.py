@@ -18,7 +18,8 @@ from nlptools.configs import Compute
 from nlptools.configs.embed import Embed
 from nlptools.configs.generation import Generate
 from nlptools.inference import loading
-from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
+from nlptools.models.encoders.bert import EncoderConfig
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 from nlptools.models.language.gpt import GPT
 from nlptools.models.tasks.with_heads import WithHeads
 from nlptools.tasks import task

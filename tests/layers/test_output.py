@@ -16,7 +16,8 @@ from nlptools.compute.backend import Backend
 from nlptools.inference import scoring
 from nlptools.inference.generation.continuation import next_logits
 from nlptools.layers.output import LogProbabilities, Projection
-from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
+from nlptools.models.encoders.bert import EncoderConfig
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 from nlptools.models.language.gpt import GPT
 from nlptools.training.objectives import CausalLM
 

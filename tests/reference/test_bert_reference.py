@@ -12,7 +12,8 @@ import safetensors.torch
 import torch
 
 from nlptools.errors import BundleError
-from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
+from nlptools.models.encoders.bert import EncoderConfig
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 from nlptools.models.huggingface.bert import FAMILY as door
 
 transformers = pytest.importorskip("transformers")

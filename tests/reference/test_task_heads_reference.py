@@ -10,7 +10,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 from nlptools.models.huggingface import checks
 from nlptools.models.huggingface.bert import FAMILY as door
 

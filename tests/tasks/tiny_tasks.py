@@ -18,7 +18,8 @@ from nlptools.configs import Compute
 from nlptools.configs.finetuning import Finetune, FinetuneTraining
 from nlptools.configs.tasks.files import Files
 from nlptools.errors import Stopped
-from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
+from nlptools.models.encoders.bert import EncoderConfig
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 from nlptools.models.language.gpt import GPT, GPTConfig
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.vocab import Vocab

@@ -19,7 +19,7 @@ from nlptools.text import pair_format
 from nlptools.text.text_boundaries import around_text, is_open_at_start, of_encoder
 
 if TYPE_CHECKING:
-    from nlptools.models.encoders.bert import BertWithHeads
+    from nlptools.models.encoders.bert_with_heads import BertWithHeads
     from nlptools.models.translation.transformer import Transformer
 
 

@@ -44,7 +44,7 @@ from nlptools.layers.quantized import Rounding
 from nlptools.text.unknown import UnknownTokens
 
 if TYPE_CHECKING:
-    from nlptools.models.encoders.bert import BertWithHeads
+    from nlptools.models.encoders.bert_with_heads import BertWithHeads
     from nlptools.models.tasks.with_heads import WithHeads
     from nlptools.models.translation.transformer import Transformer
 

@@ -17,7 +17,8 @@ from nlptools.errors import BundleError
 from nlptools.layers.linear import Linear
 from nlptools.layers.relations import UNRELATED, Disentangled, Relation
 from nlptools.layers.transformer import Block
-from nlptools.models.encoders.bert import Bert, BertWithHeads, EncoderConfig
+from nlptools.models.encoders.bert import Bert, EncoderConfig
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 
 
 @dataclass(frozen=True)

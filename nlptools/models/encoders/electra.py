@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from torch import Tensor, nn
 
-from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
+from nlptools.models.encoders.bert import EncoderConfig
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 
 SHARED = ("token_embedding", "position_embedding", "type_embedding", "embedding_norm")
 

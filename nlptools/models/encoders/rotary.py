@@ -24,7 +24,8 @@ from nlptools.layers.relations import Relation, Rotation
 from nlptools.layers.rotary_scaling import rotary_rates
 from nlptools.layers.transformer import Block
 from nlptools.models.contract import linear_maps
-from nlptools.models.encoders.bert import Bert, BertWithHeads, EncoderConfig
+from nlptools.models.encoders.bert import Bert, EncoderConfig
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 
 _LARGEST_BASE = 1e15  # of rotary positions
 

@@ -19,7 +19,8 @@ from nlptools.errors import BundleError
 from nlptools.layers.norms import NORMS
 from nlptools.layers.relations import Relation, UnscaledBuckets
 from nlptools.layers.transformer import FEED_FORWARDS, Block
-from nlptools.models.encoders.bert import Bert, BertWithHeads, EncoderConfig
+from nlptools.models.encoders.bert import Bert, EncoderConfig
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 
 _NORM = "rms"
 

@@ -18,7 +18,8 @@ from torch import Tensor
 
 from nlptools.errors import BundleError
 from nlptools.json_types import Json, JsonObject
-from nlptools.models.encoders.bert import HEADS, EncoderConfig
+from nlptools.models.encoders.bert import EncoderConfig
+from nlptools.models.encoders.bert_with_heads import HEADS
 from nlptools.models.huggingface import checks
 from nlptools.models.tasks.heads import ROW_HEADS
 

@@ -24,7 +24,7 @@ from nlptools.corpora.documents import DocumentCounts, Documents
 from nlptools.errors import UsageError
 from nlptools.files import hub_cache, streams
 from nlptools.metrics.criterion import LOSS, Criterion
-from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 from nlptools.models.encoders.electra import Electra
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.training.engine.job import Trained, run_job

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from nlptools.compute.backend import Backend
 from nlptools.compute.kernels.cross_entropy import chunk_rows, log_sum_exp
-from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 from nlptools.models.encoders.electra import Electra
 from nlptools.training.pretraining.objectives import (
     DISCRIMINATOR_WEIGHT,

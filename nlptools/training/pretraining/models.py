@@ -18,7 +18,8 @@ from nlptools.configs.pretraining import TrainBert
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import artifacts
 from nlptools.models.encoders import electra
-from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
+from nlptools.models.encoders.bert import EncoderConfig
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 from nlptools.models.encoders.electra import Electra
 from nlptools.models.encoders.neighbor_attention import look_at_neighbors
 from nlptools.text.tokenizer import Tokenizer

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from nlptools.compute.kernels.cross_entropy import chunk_rows
 from nlptools.layers.query_positions import QueryPositions, position_arrays
-from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 from nlptools.models.encoders.electra import Electra
 from nlptools.training.objective import Objective
 

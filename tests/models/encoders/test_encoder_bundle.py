@@ -11,7 +11,8 @@ import torch
 from nlptools import bundle
 from nlptools.errors import BundleError
 from nlptools.files import artifacts
-from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
+from nlptools.models.encoders.bert import EncoderConfig
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.vocab import Vocab
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from nlptools.models.encoders.bert import Bert, BertWithHeads, EncoderConfig
+from nlptools.models.encoders.bert import Bert, EncoderConfig
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 from nlptools.models.encoders.neighbor_attention import OFFSETS, look_at_neighbors
 
 SIZES = {  # hidden, heads, embedding

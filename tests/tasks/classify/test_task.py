@@ -21,7 +21,8 @@ from nlptools.configs.tasks.files import Files
 from nlptools.errors import BundleError, DataError, UsageError
 from nlptools.formats.examples import Place, TextExample
 from nlptools.inference.prediction import Predictor
-from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
+from nlptools.models.encoders.bert import EncoderConfig
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 from nlptools.tasks import outputs
 from nlptools.tasks import task as tasks
 from nlptools.tasks.classify.task import Classification

@@ -14,7 +14,8 @@ from nlptools.batches.pretraining import PretrainingBatch
 from nlptools.batches.source import BatchSource
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training
-from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
+from nlptools.models.encoders.bert import EncoderConfig
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 from nlptools.models.encoders.electra import Electra, generator_config, parts
 from nlptools.training.engine.steps import Fit
 from nlptools.training.pretraining import evaluation, objectives

@@ -14,7 +14,8 @@ from torch.nn import functional as F
 
 import nlptools
 from nlptools.configs.embed import Embed
-from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
+from nlptools.models.encoders.bert import EncoderConfig
+from nlptools.models.encoders.bert_with_heads import BertWithHeads
 from nlptools.training.similarity import evaluation
 from nlptools.training.similarity.objective import ANCHOR, NEGATIVE, POSITIVE, SimilarityLoss, SimilaritySettings
 from tests.tasks.tiny_tasks import FP32, encoder
