@@ -137,7 +137,10 @@ class SelfAttention(nn.Module):
 
     def related_heads(self, x: Tensor, mask: Tensor | None, relation: Relation) -> Tensor:
         """(B, T, D) -> (B, T, H * K): as `heads`, not causal, with what `relation` says of distances in the row."""
-        qkv_BT3HK, mask = self._related(x, mask, relation)
+        return self.among(*self._related(x, mask, relation), relation)
+
+    def among(self, qkv_BT3HK: Tensor, mask: Tensor | None, relation: Relation) -> Tensor:
+        """Queries, keys and values that `relation` has turned -> (B, T, H * K). `mask`: with the window of `relation`."""
         dropout = self.dropout if self.training else 0.0
         query, key, value = qkv_BT3HK.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, T, K)
         scores_BHTT = relation.scores(self, query, key)
@@ -154,15 +157,8 @@ class SelfAttention(nn.Module):
 
     def _related(self, x: Tensor, mask: Tensor | None, relation: Relation) -> tuple[Tensor, Tensor | None]:
         """Queries, keys and values (B, T, 3, H, K) of x (B, T, D), and the mask with the window of `relation`."""
-        T = x.shape[1]
         qkv_BT3HK = relation.turned(self.query_key_value(x).view(*x.shape[:2], 3, self.num_heads, self.head_size))
-        if 0 < relation.window < T - 1:
-            places = torch.arange(T, device=x.device)
-            apart = (places - places[:, None]).abs()
-            near = apart <= relation.window
-            # padding sees itself: a row that may attend to nothing would be NaN
-            mask = near[None, None] if mask is None else (mask & near) | (apart == 0)
-        return qkv_BT3HK, mask
+        return qkv_BT3HK, within(relation.window, x.shape[1], mask, x.device)
 
     def of_distances(self, part: str, vectors: Tensor) -> Tensor:
         """See `relations.DistanceMaps`; by the maps of contents."""
@@ -305,6 +301,17 @@ def weights(
     if mask is not None:  # not with -inf: a row that may attend to nothing would be NaN
         scores_BHTS = scores_BHTS.masked_fill(~mask, torch.finfo(scores_BHTS.dtype).min)
     return scores_BHTS.softmax(-1)
+
+
+def within(window: int, length: int, mask: Tensor | None, device: torch.device) -> Tensor | None:
+    """(B or 1, 1, T, T), True = attend: `mask` (B, 1, 1 or T, T) where keys are at most `window` places away; 0: any place."""
+    if not 0 < window < length - 1:
+        return mask
+    places = torch.arange(length, device=device)
+    apart = (places - places[:, None]).abs()
+    near = apart <= window
+    # padding sees itself: a row that may attend to nothing would be NaN
+    return near[None, None] if mask is None else (mask & near) | (apart == 0)
 
 
 def past_mask(x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Packed sequences, for inference: end to end in one matrix, without padding.
+"""Packed sequences: end to end in one matrix, without padding.
 
 Everything that works on single tokens sees the matrix of all N tokens. Attention and pooling see groups of sequences of equal
 length, without padding or masks. (Zeng et al. 2022, "Boosting distributed training performance of the unpadded BERT
@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from nlptools.compute.kernels.attention import near_attention, unmasked_attention
 from nlptools.layers import pooling
-from nlptools.layers.attention import SelfAttention
+from nlptools.layers.attention import SelfAttention, within
 from nlptools.layers.relations import UNRELATED, Relation
 
 
@@ -38,11 +39,27 @@ class EqualLengths:
         return x[self.start : self.end].view(self.count, self.length, *x.shape[1:])
 
 
+def equal_lengths(lengths: np.ndarray) -> list[EqualLengths]:
+    """The groups of packed sequences, from their lengths (B,); neighbors of one length are a group."""
+    changes = np.flatnonzero(np.diff(lengths, prepend=-1))  # the first sequence of each group
+    starts = np.cumsum(lengths) - lengths
+    counts = np.diff(changes, append=len(lengths))
+    return [EqualLengths(int(starts[i]), int(count), int(lengths[i])) for i, count in zip(changes, counts, strict=True)]
+
+
+def split(x: Tensor, groups: Sequence[EqualLengths]) -> list[Tensor]:
+    """x (N, ...) -> (count, length, ...) of each group. One gradient of x is computed; slices would have one each."""
+    parts = torch.split(x, [group.end - group.start for group in groups])
+    return [part.view(group.count, group.length, *x.shape[1:]) for part, group in zip(parts, groups, strict=True)]
+
+
 def heads(
     attention: SelfAttention, x: Tensor, groups: Sequence[EqualLengths], relation: Relation = UNRELATED
 ) -> Tensor:
     """(N, D) -> (N, H * K): as `SelfAttention.heads`; each position attends to all of its sequence, as `relation` lets it."""
     qkv_N3HK = relation.turned(attention.query_key_value(x).view(len(x), 3, attention.num_heads, attention.head_size))
+    if qkv_N3HK.requires_grad:
+        return torch.cat([_trained_heads(attention, part, relation).flatten(0, 1) for part in split(qkv_N3HK, groups)])
     out_NHK = x.new_empty(len(x), attention.num_heads, attention.head_size)
     for group in groups:
         qkv_BT3HK, out_BTHK = group.of(qkv_N3HK), group.of(out_NHK)
@@ -54,10 +71,15 @@ def heads(
     return out_NHK.flatten(1)
 
 
+def _trained_heads(attention: SelfAttention, qkv_BT3HK: Tensor, relation: Relation) -> Tensor:
+    """-> (B, T, H * K), with dropout and a backward pass."""
+    return attention.among(qkv_BT3HK, within(relation.window, qkv_BT3HK.shape[1], None, qkv_BT3HK.device), relation)
+
+
 def first_heads(
     attention: SelfAttention, x: Tensor, groups: Sequence[EqualLengths], relation: Relation = UNRELATED
 ) -> Tensor:
-    """(N, D) -> (B, D): as `heads`, for the first position of each sequence alone."""
+    """(N, D) -> (B, D): as `heads`, for the first position of each sequence alone; for inference."""
     if relation is not UNRELATED:
         return first_rows(heads(attention, x, groups, relation), groups)
     qkv_N3HK = attention.query_key_value(x).view(len(x), 3, attention.num_heads, attention.head_size)
@@ -118,8 +140,7 @@ def pool(hidden: Tensor, groups: Sequence[EqualLengths], kinds: Sequence[str], s
         skips: for each group, how many first tokens are left out, except by the pooling `cls`.
     """
     rows = []
-    for group, skip in zip(groups, skips, strict=True):
-        states = group.of(hidden)
+    for states, skip in zip(split(hidden, groups), skips, strict=True):
         parts = [pooling.pool(states if kind == "cls" else states[:, skip:], None, [kind]) for kind in kinds]
         rows.append(parts[0] if len(parts) == 1 else torch.cat(parts, 1))
     return torch.cat(rows)

@@ -15,7 +15,7 @@ from nlptools.batches.features import Features
 from nlptools.batches.pairs import cut_batches
 from nlptools.compute.backend import Backend
 from nlptools.configs.layers import Layers
-from nlptools.layers.packed import EqualLengths
+from nlptools.layers.packed import equal_lengths
 from nlptools.models.tasks.heads import OF_TOKENS, EncoderWithHeads
 from nlptools.tasks import without_pretraining
 from nlptools.tasks.without_pretraining import RowLogits
@@ -109,15 +109,11 @@ def _hidden(
     places = ranges(features.rows.bounds[rows], lengths)
     ids, types = (backend.put(array[places].astype(np.int64)) for array in (features.rows.ids, features.rows.types))
     positions = backend.put(ranges(np.zeros(len(rows), np.int64), lengths))
-    changes = np.flatnonzero(np.diff(lengths, prepend=-1))  # the first row of each group of equal length
-    starts = np.cumsum(lengths) - lengths
-    counts = np.diff(changes, append=len(rows))
-    groups = [
-        EqualLengths(int(starts[i]), int(count), int(lengths[i])) for i, count in zip(changes, counts, strict=True)
-    ]
+    groups = equal_lengths(lengths)
     if head in _OF_ROWS and which == LAST:
         return model.packed_rows(ids, positions, groups, types)[:, None]
     layers = range(model.config.num_hidden_layers + 1)[which.begin : which.end]
     hidden = model.put_together(model.packed_states(ids, positions, groups, layers, types), Layers(which.kind))
-    speaking = starts + lengths - 1 if model.causal else starts
+    ends = np.cumsum(lengths)
+    speaking = ends - 1 if model.causal else ends - lengths
     return hidden[backend.put(speaking)][:, None] if head in _OF_ROWS else hidden

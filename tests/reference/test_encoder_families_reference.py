@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from nlptools.files.streams import LineBlock
 from nlptools.inference import loading, uses
 from nlptools.layers.packed import EqualLengths
 from nlptools.layers.query_positions import QueryPositions
+from nlptools.models.tasks.heads import EncoderWithHeads
 from nlptools.tasks import outputs
 from nlptools.tasks import task as tasks
 from tests.reference import encoder_tokenizers
@@ -112,6 +114,26 @@ def check_ways_to_read(encoder: Any, ids: torch.Tensor, mask: torch.Tensor, type
     torch.testing.assert_close(
         at, expected.last[torch.arange(4)[:, None], places].flatten(0, 1)[wanted.wanted], **CLOSE
     )
+
+
+@pytest.mark.sampled(4)
+@families
+def test_packed_rows_have_the_gradients_of_padded_rows(name: str, tmp_path: Path) -> None:
+    family = FAMILIES[name]
+    for number, more in enumerate(family.variants):
+        model = family.folder(tmp_path / str(number), "Model", **more)
+        made = bundle.load(tmp_path / str(number)).model.requires_grad_(True)
+        ids, mask, types = rows_of(padded(model))
+        arrays = (ids, mask, torch.zeros_like(ids) if types is None else types)
+        weights = torch.randn(len(ids), 2 * made.config.hidden_size)
+        gradients = []
+        for pooled in (made.pooled, partial(EncoderWithHeads.pooled, made)):
+            made.zero_grad()
+            (pooled(*arrays, ["mean", "cls"]) * weights).sum().backward()
+            gradients.append({n: p.grad.clone() for n, p in made.named_parameters() if p.grad is not None})
+        assert gradients[0].keys() == gradients[1].keys()
+        for part, gradient in gradients[0].items():
+            torch.testing.assert_close(gradient, gradients[1][part], atol=1e-4, rtol=1e-4, msg=f"{more}: {part}")
 
 
 @pytest.mark.sampled(3)

@@ -196,7 +196,7 @@ class Bert(nn.Module):
     def packed(
         self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], layers: range, types: Tensor | None = None
     ) -> list[Tensor]:
-        """The hidden states (N, D) of each of `layers`, numbered as in `contract.Hidden`, of packed sequences, for inference.
+        """The hidden states (N, D) of each of `layers`, numbered as in `contract.Hidden`, of packed sequences.
 
         Args:
             ids, positions: (N,) of all sequences, in the order of `groups`.

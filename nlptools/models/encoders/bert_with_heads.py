@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from nlptools.layers import packed, pooling
@@ -78,6 +79,16 @@ class BertWithHeads(EncoderWithHeads):
     def of_rows(self, hidden: Tensor, mask: Tensor | None = None) -> Tensor:
         """See `EncoderWithHeads`."""
         return pooling.pool(hidden, mask, ["mean"])[:, None] if self.config.pools_means else hidden[:, :1]
+
+    def pooled(self, ids: Tensor, mask: Tensor, types: Tensor, kinds: Sequence[str]) -> Tensor:
+        """See `EncoderWithHeads`; packed on a CPU, where many groups of few rows cost little."""
+        if ids.device.type != "cpu":
+            return super().pooled(ids, mask, types, kinds)
+        lengths, order = mask.sum(1).sort(stable=True)
+        groups, real, top = packed.equal_lengths(lengths.numpy()), mask[order], self.config.num_hidden_layers
+        positions = torch.arange(ids.shape[1]).expand_as(ids)[real]
+        (last,) = self.packed_states(ids[order][real], positions, groups, range(top, top + 1), types[order][real])
+        return packed.pool(last, groups, kinds, [0] * len(groups))[order.argsort()]
 
     def packed_states(
         self, ids: Tensor, positions: Tensor, groups: Sequence[EqualLengths], layers: range, types: Tensor | None = None

@@ -22,7 +22,7 @@ from nlptools.layers.heads import LayerMix, MentionHead, SequenceHead
 from nlptools.layers.initial import draw_as_bert
 from nlptools.layers.linear import Linear
 from nlptools.layers.packed import EqualLengths
-from nlptools.layers.pooling import choose
+from nlptools.layers.pooling import choose, pool
 from nlptools.models.contract import Hidden, Layered, Sizes
 
 TASK_HEADS = ("sequence", "tokens", "spans", "choice", "yes_no", "mentions", "chains", "arcs")
@@ -30,6 +30,7 @@ OF_TOKENS = ("tokens", "spans", "chains", "arcs")  # heads with an output for ea
 ROW_HEADS = ("sequence", "choice")  # of one vector per row
 LAYER_HEADS = ("layer_mix", "layer_concat")  # learned combinations of several layers into the one that they see
 BESIDE_HEADS = ("crf", *LAYER_HEADS)
+_PARTS, _LEAST_ROWS = 4, 16  # rows are computed in so many parts of similar length, or in fewer with so many rows
 NO_LAYERS: Mapping[str, str] = {}
 
 
@@ -198,6 +199,18 @@ class EncoderWithHeads(TaskHeads):
     @abstractmethod
     def row_states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Tensor:
         """(B, T) -> (B, 1, D): the last hidden state of the token that represents each row."""
+
+    def pooled(self, ids: Tensor, mask: Tensor, types: Tensor, kinds: Sequence[str]) -> Tensor:
+        """(B, T), padded on the right -> (B, k*D), float32: k kinds of `pooling.POOLINGS` over the last hidden states, side by
+        side. Rows of similar length are computed together, with less padding.
+        """
+        lengths = mask.sum(1)
+        order, parts = lengths.argsort(stable=True), []
+        for rows in torch.split(order, max(_LEAST_ROWS, -(-len(ids) // _PARTS))):
+            longest = int(lengths[rows[-1]])
+            part = [array[rows, :longest] for array in (ids, mask, types)]
+            parts.append(pool(self.states(*part).last, part[1], kinds))
+        return torch.cat(parts)[order.argsort()]
 
     @abstractmethod
     def packed_states(

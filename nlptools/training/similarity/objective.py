@@ -18,13 +18,11 @@ from torch.utils.checkpoint import checkpoint
 
 from nlptools.batches.features import FeatureBatch
 from nlptools.inference.embedding.sentence_steps import Dense
-from nlptools.layers import pooling
 from nlptools.models.tasks.heads import EncoderWithHeads
 from nlptools.training.objective import Objective
 from nlptools.training.similarity import losses
 
 ANCHOR, POSITIVE, NEGATIVE = range(3)  # the roles of texts in an example
-_PARTS, _LEAST = 4, 16  # rows are computed in so many parts of similar length, or in fewer with so many rows
 
 
 @dataclass(frozen=True)
@@ -92,22 +90,20 @@ class SimilarityLoss(Objective[EncoderWithHeads]):
         return losses.ranking(vectors[anchor], vectors[candidates], left_out, self.settings.scale, turned)
 
     def vectors(self, ids: Tensor, mask: Tensor, types: Tensor) -> Tensor:
-        """(R, D), float32, of rows (R, T); rows of similar length are computed together, with less padding."""
+        """(R, D), float32, of rows (R, T); chunks have rows of similar length."""
+        if not self.settings.chunk or not torch.is_grad_enabled():
+            return self._pooled(ids, mask, types)
         lengths = mask.sum(1)
-        order = lengths.argsort(stable=True)
-        parts = []
-        for rows in torch.split(order, self.settings.chunk or max(_LEAST, -(-len(ids) // _PARTS))):
+        order, parts = lengths.argsort(stable=True), []
+        for rows in torch.split(order, self.settings.chunk):
             longest = int(lengths[rows[-1]])
             inputs = [array[rows, :longest] for array in (ids, mask, types)]
-            if self.settings.chunk and torch.is_grad_enabled():
-                parts.append(checkpoint(self._pooled, *inputs, use_reentrant=False))
-            else:
-                parts.append(self._pooled(*inputs))
+            parts.append(checkpoint(self._pooled, *inputs, use_reentrant=False))
         return torch.cat(parts)[order.argsort()]
 
     def _pooled(self, ids: Tensor, mask: Tensor, types: Tensor) -> Tensor:
         """(B, T) -> (B, D)."""
-        vectors = pooling.pool(self.model.states(ids, mask, types).last, mask, self.settings.pooling)
+        vectors = self.model.pooled(ids, mask, types, self.settings.pooling)
         for dense in self.settings.dense:
             vectors = dense(vectors)
         return vectors
