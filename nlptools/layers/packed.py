@@ -58,7 +58,7 @@ def heads(
 ) -> Tensor:
     """(N, D) -> (N, H * K): as `SelfAttention.heads`; each position attends to all of its sequence, as `relation` lets it."""
     qkv_N3HK = relation.turned(attention.query_key_value(x).view(len(x), 3, attention.num_heads, attention.head_size))
-    if qkv_N3HK.requires_grad:
+    if qkv_N3HK.requires_grad or attention.training:
         return torch.cat([_trained_heads(attention, part, relation).flatten(0, 1) for part in split(qkv_N3HK, groups)])
     out_NHK = x.new_empty(len(x), attention.num_heads, attention.head_size)
     for group in groups:

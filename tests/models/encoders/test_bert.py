@@ -46,6 +46,18 @@ def test_padded_packed_and_exported_are_one_model(family: str, dtype: torch.dtyp
     )
 
 
+def test_packed_rows_of_frozen_layers_have_dropout_in_training() -> None:
+    sizes = EncoderConfig(50, 32, 1, 4, 48, initializer_range=0.3, hidden_dropout=0.0, attention_dropout=0.5)
+    model = Bert(sizes)
+    model.initialize()
+    model.requires_grad_(False)
+    ids, positions, groups = torch.arange(12), torch.arange(6).repeat(2), [EqualLengths(0, 2, 6)]
+    one, other = (model.train().packed(ids, positions, groups, range(1, 2))[0] for _ in range(2))
+    assert not torch.equal(one, other)
+    one, other = (model.eval().packed(ids, positions, groups, range(1, 2))[0] for _ in range(2))
+    assert torch.equal(one, other)
+
+
 @pytest.mark.parametrize("family", ["bert", "electra"])
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
