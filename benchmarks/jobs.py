@@ -81,7 +81,7 @@ SCRIPTS = {
                                     ("--shapes marian-base", "--shapes t5-small --beams 1", "--shapes t5-small --beams 4",
                                      "--shapes bart-base --beams 1", "--shapes bart-base --beams 4"),
                                     gpu="--shapes marian-base --lines 1000", peers="ctranslate2"),
-    "finetuning_speed": Script("training/finetuning training/engine tasks inference models/encoders",
+    "finetuning_speed": Script("training/finetuning training/similarity training/engine tasks inference models/encoders",
                                "--tasks sst2,conll2003 --examples 20 --lines 20 --pairs 40", 6,
                                ("--parts train --tasks sst2,conll2003", "--parts predict", "--parts similarity"),
                                peers="sentence-transformers datasets"),
