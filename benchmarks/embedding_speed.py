@@ -21,6 +21,9 @@ Packages that are not installed are left out.
 
 Limit in fp32: products of matrices take 93% of the time of MiniLM. On two cores of an AMD EPYC without AVX-512 they reach 125
 billion operations a second there, and 115 to 150 alone, by oneDNN and by MKL.
+
+Limit in 8 bits without VNNI: FBGEMM's kernel alone does 193 to 196 billion operations a second in these products, 1.6 times
+as many as fp32. Embedding is thus at most 1.53 times as fast as in fp32; it reaches 1.47.
 """
 
 from __future__ import annotations
