@@ -11,15 +11,8 @@ from collections.abc import Callable
 
 from nlptools.errors import BundleError
 from nlptools.json_types import Json, JsonObject
-from nlptools.models.huggingface.decoder_folders import (
-    BLOCK,
-    SIZES,
-    DecoderFolders,
-    DecoderLayout,
-    layer_types,
-    positions,
-    window,
-)
+from nlptools.models.huggingface.decoder_folders import BLOCK, SIZES, DecoderFolders, DecoderLayout
+from nlptools.models.huggingface.decoder_positions import layer_types, positions, window
 from nlptools.models.language.modern import ModernConfig
 
 _WINDOW, _SCORE_SIZE = 4096, 256

@@ -8,14 +8,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from nlptools.json_types import JsonObject
-from nlptools.models.huggingface.decoder_folders import (
-    HEADS,
-    SIZES,
-    DecoderFolders,
-    DecoderLayout,
-    positions,
-    window,
-)
+from nlptools.models.huggingface.decoder_folders import HEADS, SIZES, DecoderFolders, DecoderLayout
+from nlptools.models.huggingface.decoder_positions import positions, window
 from nlptools.models.language.modern import ModernConfig
 
 _SHARE = 0.25

@@ -9,14 +9,8 @@ from dataclasses import fields
 
 from nlptools.errors import BundleError
 from nlptools.json_types import Json, JsonObject
-from nlptools.models.huggingface.decoder_folders import (
-    SIZES,
-    DecoderFolders,
-    DecoderLayout,
-    layer_types,
-    window,
-    window_everywhere,
-)
+from nlptools.models.huggingface.decoder_folders import SIZES, DecoderFolders, DecoderLayout
+from nlptools.models.huggingface.decoder_positions import layer_types, window, window_everywhere
 from nlptools.models.language.modern import ModernConfig
 
 _MISTRALS_WINDOW = 4096

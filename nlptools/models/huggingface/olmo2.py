@@ -5,7 +5,8 @@ position together.
 from __future__ import annotations
 
 from nlptools.json_types import JsonObject
-from nlptools.models.huggingface.decoder_folders import BLOCK, SIZES, DecoderFolders, DecoderLayout, window
+from nlptools.models.huggingface.decoder_folders import BLOCK, SIZES, DecoderFolders, DecoderLayout
+from nlptools.models.huggingface.decoder_positions import window
 from nlptools.models.language.modern import ModernConfig
 
 

@@ -7,14 +7,8 @@ from __future__ import annotations
 
 from nlptools.errors import BundleError
 from nlptools.json_types import JsonObject
-from nlptools.models.huggingface.decoder_folders import (
-    BLOCK,
-    SIZES,
-    DecoderFolders,
-    DecoderLayout,
-    positions,
-    window_everywhere,
-)
+from nlptools.models.huggingface.decoder_folders import BLOCK, SIZES, DecoderFolders, DecoderLayout
+from nlptools.models.huggingface.decoder_positions import positions, window_everywhere
 from nlptools.models.language.modern import ModernConfig
 
 _TRAINED = 4096

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from nlptools.errors import BundleError
 from nlptools.json_types import JsonObject
-from nlptools.models.huggingface.decoder_folders import SIZES, DecoderFolders, DecoderLayout, layer_types, window
+from nlptools.models.huggingface.decoder_folders import SIZES, DecoderFolders, DecoderLayout
+from nlptools.models.huggingface.decoder_positions import layer_types, window
 from nlptools.models.language.modern import ModernConfig
 
 _THETA = 2000000.0
