@@ -8,6 +8,7 @@ from nlptools.errors import BundleError
 from nlptools.json_types import Json, JsonObject
 from nlptools.models.language.modern import ModernConfig
 
+_WHOLE, _LOCAL = "full_attention", "sliding_attention"  # kinds of layers
 _SCALED = ("llama3", "yarn", "longrope")  # scalings that know the length of the first training
 
 
@@ -29,6 +30,44 @@ def positions(data: JsonObject) -> JsonObject:
     return {"rope_theta": theta, "rope_scaling": scaling or None, "rotary_share": share}
 
 
+def positions_by_kind(data: JsonObject, base: float, local_base: float, local_key: str) -> JsonObject:
+    """As `positions`, for families in which layers with a sliding window have their own positions, which are never scaled.
+
+    Args:
+        base, local_base: the defaults of layers without a window, and of those with one.
+        local_key: the key of `local_base` in folders of transformers before version 5.
+    """
+    given = data.get("rope_parameters")
+    given = given if isinstance(given, dict) else {}
+    if given and not {_WHOLE, _LOCAL} >= set(given):
+        raise BundleError(
+            f"config.json: rope_parameters of a {data['model_type']} has {_WHOLE} and {_LOCAL}, found others"
+        )
+    scaling = data.get("rope_scaling")
+    whole = {
+        "rope_theta": data.get("rope_theta", base),
+        **_object(given.get(_WHOLE)),
+        **(_object(scaling)),
+    }
+    local = {"rope_theta": data.get(local_key, local_base), **_object(given.get(_LOCAL))}
+    if local.get("rope_type", local.get("type", "default")) != "default":
+        raise BundleError("config.json: scaled rotary positions in layers with a window are not supported")
+    return {**positions({"rope_parameters": whole}), "local_rope_theta": local["rope_theta"]}
+
+
+def rope_by_kind(config: ModernConfig) -> JsonObject:
+    """The value of "rope_parameters" in these families."""
+    plain: JsonObject = {"rope_type": "default"}
+    return {
+        _WHOLE: {**plain, **(config.rope_scaling or {}), "rope_theta": config.rope_theta},
+        _LOCAL: {**plain, "rope_theta": config.local_rope_theta},
+    }
+
+
+def _object(value: Json) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
 def _first(*values: Json) -> Json:
     """The first value that is not None."""
     return next(value for value in values if value is not None)
@@ -38,16 +77,12 @@ def window(data: JsonObject, size: Json, has_window: Callable[[int], bool]) -> J
     """The sliding window of `size`, 0 or None: none, and the layers without it: as "layer_types" says, or `has_window` where that
     is missing. Raises BundleError.
     """
-    layers, kinds, known = (
-        data.get("num_hidden_layers"),
-        data.get("layer_types"),
-        ("full_attention", "sliding_attention"),
-    )
+    layers, kinds, known = data.get("num_hidden_layers"), data.get("layer_types"), (_WHOLE, _LOCAL)
     numbers = range(layers if type(layers) is int else 0)
     if kinds is None:
         whole = [layer for layer in numbers if not (size and has_window(layer))]
     elif isinstance(kinds, list) and len(kinds) == len(numbers) and all(kind in known for kind in kinds):
-        whole = [layer for layer in numbers if kinds[layer] == known[0]]
+        whole = [layer for layer in numbers if kinds[layer] == _WHOLE]
         if not size and len(whole) < len(numbers):
             raise BundleError("config.json: layer_types has layers with a window, sliding_window is not set")
     else:
@@ -70,4 +105,4 @@ def window_everywhere(data: JsonObject, size: Json) -> JsonObject:
 def layer_types(config: ModernConfig) -> list[str]:
     """The value of "layer_types"."""
     layers = range(config.num_hidden_layers)
-    return ["sliding_attention" if config.has_window(layer) else "full_attention" for layer in layers]
+    return [_LOCAL if config.has_window(layer) else _WHOLE for layer in layers]

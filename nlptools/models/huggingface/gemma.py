@@ -12,15 +12,14 @@ from collections.abc import Callable
 from nlptools.errors import BundleError
 from nlptools.json_types import Json, JsonObject
 from nlptools.models.huggingface.decoder_folders import BLOCK, SIZES, DecoderFolders, DecoderLayout
-from nlptools.models.huggingface.decoder_positions import layer_types, positions, window
+from nlptools.models.huggingface.decoder_positions import layer_types, positions_by_kind, rope_by_kind, window
 from nlptools.models.language.modern import ModernConfig
 
 _WINDOW, _SCORE_SIZE = 4096, 256
 _SCORE_CAP, _LOGIT_CAP = 50.0, 30.0  # of Gemma 2
 _PATTERN = 6  # of Gemma 3: every sixth layer has no window
 _BOTH_WAYS = "use_bidirectional_attention"
-_WHOLE, _LOCAL = "full_attention", "sliding_attention"
-_THETA = {_WHOLE: 1_000_000.0, _LOCAL: 10_000.0}  # of Gemma 3
+_BASES = 1_000_000.0, 10_000.0  # of positions of Gemma 3: in layers without a window, and with one
 
 
 def _common(data: JsonObject, size_of_window: Json, has_window: Callable[[int], bool]) -> JsonObject:
@@ -54,38 +53,16 @@ def _read_3(data: JsonObject) -> JsonObject:
     pattern = data.get("sliding_window_pattern", _PATTERN)
     if type(pattern) is not int or pattern < 1:
         raise BundleError(f"config.json: sliding_window_pattern is {pattern!r:.80}, expected a whole number from 1")
-    whole, local = _rotary(data)
-    if local.get("rope_type", local.get("type", "default")) != "default":
-        raise BundleError("config.json: scaled rotary positions in layers with a window are not supported")
     both_ways, size = bool(data.get(_BOTH_WAYS)), data.get("sliding_window", _WINDOW)
     if both_ways and type(size) is int:  # on either side, the position itself included
         size = size // 2 + 1
     return {
         **_common(data, size, lambda layer: (layer + 1) % pattern != 0),
         "causal": not both_ways,
-        **positions({"rope_parameters": whole}),
+        **positions_by_kind(data, *_BASES, "rope_local_base_freq"),
         "query_key_norm": True,
-        "local_rope_theta": local["rope_theta"],
         "logit_cap": data.get("final_logit_softcapping") or 0.0,
     }
-
-
-def _rotary(data: JsonObject) -> tuple[JsonObject, JsonObject]:
-    """The "rope_parameters" of layers without a window, and of others, in any spelling. Raises BundleError."""
-    given = data.get("rope_parameters")
-    given = given if isinstance(given, dict) else {}
-    if given and not {_WHOLE, _LOCAL} >= set(given):
-        raise BundleError(f"config.json: rope_parameters of a gemma3_text has {_WHOLE} and {_LOCAL}, found others")
-    both = []
-    for kind, old in ((_WHOLE, "rope_theta"), (_LOCAL, "rope_local_base_freq")):
-        own = given.get(kind)
-        own = dict(own) if isinstance(own, dict) else {}
-        scaling = data.get("rope_scaling")
-        if kind == _WHOLE and isinstance(scaling, dict):
-            own |= scaling
-        own.setdefault("rope_theta", data.get(old, _THETA[kind]))
-        both.append(own)
-    return both[0], both[1]
 
 
 def _write_common(config: ModernConfig) -> JsonObject:
@@ -99,7 +76,6 @@ def _write_common(config: ModernConfig) -> JsonObject:
 
 
 def _write_3(config: ModernConfig) -> JsonObject:
-    whole = {"rope_type": "default", **(config.rope_scaling or {}), "rope_theta": config.rope_theta}
     out = _write_common(config)
     if not config.causal:
         out |= {
@@ -109,7 +85,7 @@ def _write_3(config: ModernConfig) -> JsonObject:
     return {
         **out,
         "rope_local_base_freq": config.local_rope_theta,
-        "rope_parameters": {_WHOLE: whole, _LOCAL: {"rope_type": "default", "rope_theta": config.local_rope_theta}},
+        "rope_parameters": rope_by_kind(config),
     }
 
 
