@@ -140,13 +140,10 @@ KINDS = {
     "wordpiece": lambda: _wordpiece(True),
     "wordpiece-cased": lambda: _wordpiece(False),
 }
+_GEMMA_1 = {"arch": "modern", "norm": "offset-rms", "activation": "gelu_new", "embedding_scale": 8.0, "head_dim": 24}
 _GEMMA = {
-    "arch": "modern",
-    "norm": "offset-rms",
+    **_GEMMA_1,
     "output_norm": True,
-    "activation": "gelu_new",
-    "embedding_scale": 8.0,
-    "head_dim": 24,
     "score_size": 24,
     "sliding_window": 5,
     "rope_theta": 1e6,
@@ -156,6 +153,7 @@ FAMILIES: dict[str, dict[str, Any]] = {  # architecture and variant of a languag
     "llama": {"arch": "modern", "num_attention_heads": 4, "num_key_value_heads": 2},
     "qwen2": {"arch": "modern", "attention_bias": True, "rope_scaling": {"rope_type": "linear", "factor": 2.0}},
     "qwen3": {"arch": "modern", "query_key_norm": True, "head_dim": 24, "tie_word_embeddings": False},
+    "gemma": {**_GEMMA_1, "layout": "gemma"},
     "gemma2": {**_GEMMA, "layout": "gemma2", "whole_layers": (1,), "score_cap": 3.0, "logit_cap": 5.0},
     "gemma3": {
         **_GEMMA,

@@ -119,6 +119,41 @@ FAMILIES = {
         tasks=("SequenceClassification",),
         refused=(({"layer_types": ["sliding_attention"] * 3}, "layer_types has layers with a window"),),
     ),
+    "olmo3": Family(
+        "Olmo3",
+        (
+            {"num_hidden_layers": 4, "sliding_window": 4},
+            {"layer_types": ["full_attention", "sliding_attention", "full_attention"], "sliding_window": 5,
+             "rope_parameters": {
+                 "full_attention": {"rope_type": "yarn", "factor": 3.0, "rope_theta": 500.0, **_TRAINED},
+                 "sliding_attention": {"rope_type": "default", "rope_theta": 50.0}}},
+            {"layer_types": ["full_attention"] * 3, "attention_bias": True, "tie_word_embeddings": True},
+        ),
+        tasks=("SequenceClassification",),
+        refused=(({"rope_parameters": {"sliding_attention": {"rope_type": "yarn", "factor": 2.0}}}, "in layers with a window"),),
+    ),
+    "stablelm": Family(
+        "StableLm",
+        (
+            {"num_key_value_heads": 4},
+            {"use_qkv_bias": True, "tie_word_embeddings": True, "hidden_act": "gelu"},
+            {"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 300.0, "partial_rotary_factor": 0.5}},
+        ),
+        refused=(
+            ({"qk_layernorm": True}, "qk_layernorm is not supported in a stablelm"),
+            ({"use_parallel_residual": True}, "use_parallel_residual is not supported in a stablelm"),
+        ),
+    ),
+    "starcoder2": Family(
+        "Starcoder2",
+        (
+            {},
+            {"use_bias": False, "tie_word_embeddings": False, "num_key_value_heads": 4},
+            {"sliding_window": 5, "hidden_act": "relu"},
+        ),
+        refused=(({"layer_types": ["full_attention", "sliding_attention"] * 2, "num_hidden_layers": 4, "sliding_window": 3},
+                  "a starcoder2 has a window in all layers or in none"),),
+    ),
     "smollm3": Family(
         "SmolLM3",
         (
@@ -146,6 +181,16 @@ FAMILIES = {
         _SEQUENCES,
         refused=(({"rotary_pct": 0.0, "rope_parameters": None}, "the part of each head that turns is 0"),),
         sizes={key: value for key, value in SIZES.items() if key != "num_key_value_heads"},
+    ),
+    "gemma": Family(
+        "Gemma",
+        (
+            {},
+            {"hidden_act": "silu", "attention_bias": True, "tie_word_embeddings": False},
+            {"hidden_act": "gelu", "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 300.0}},
+        ),
+        refused=(({"use_bidirectional_attention": True}, "use_bidirectional_attention is not supported in a gemma"),),
+        sizes={**SIZES, "head_dim": 12},
     ),
     "gemma2": Family(
         "Gemma2",

@@ -186,6 +186,21 @@ def test_commands_take_such_folders(name: str, fork, tmp_path: Path) -> None:  #
     assert json.loads((tmp_path / "whole/config.json").read_text())["model_type"] == name
 
 
+def test_the_first_folders_of_gemma_have_another_name_of_the_activation(tmp_path: Path) -> None:
+    FAMILIES["gemma"].folder(tmp_path)
+    data = json.loads((tmp_path / "config.json").read_text())
+    assert data["hidden_act"] == "gelu_pytorch_tanh"
+    assert directories.config_from_hf({**data, "hidden_act": "gelu"}) == directories.config_from_hf(data)
+
+
+def test_an_olmo_3_is_read_in_the_spelling_of_transformers_4(tmp_path: Path) -> None:
+    FAMILIES["olmo3"].folder(tmp_path, **FAMILIES["olmo3"].variants[1])
+    data = json.loads((tmp_path / "config.json").read_text())
+    scaling = data.pop("rope_parameters")["full_attention"]
+    _, old = directories.config_from_hf({**data, "rope_theta": 500.0, "rope_scaling": scaling})
+    assert (old.rope_theta, old.local_rope_theta, old.rope_scaling["factor"]) == (500.0, 500.0, 3.0)
+
+
 def test_a_gemma_3_is_read_in_the_spelling_of_transformers_4(tmp_path: Path) -> None:
     FAMILIES["gemma3_text"].folder(tmp_path, **FAMILIES["gemma3_text"].variants[2])
     data = json.loads((tmp_path / "config.json").read_text())

@@ -38,9 +38,11 @@ def of_masked(model: Any, ids: Tensor) -> tuple[list[Tensor], Tensor | None]:
 
 
 def wrong(path: Path, kind: type[Any], read: Read) -> str:
-    """How a model in a directory differs from theirs; "": not at all, or one of both does not open it."""
+    """How a model in a directory differs from theirs; "": not at all, or one of both does not run it."""
+    ids = torch.randint(5, 40, (2, 32), generator=torch.Generator().manual_seed(1))
     try:
         theirs, report = kind.from_pretrained(path, output_loading_info=True, attn_implementation="eager")
+        out = theirs.eval()(input_ids=ids, output_hidden_states=True)
     except Exception:  # whatever it is that they say of it
         return ""
     if any(report[key] for key in WRONG):
@@ -49,8 +51,6 @@ def wrong(path: Path, kind: type[Any], read: Read) -> str:
         model = bundle.load(path).model
     except NlptoolsError as error:
         return "" if "config.json" in str(error) else str(error)
-    ids = torch.randint(5, 40, (2, 32), generator=torch.Generator().manual_seed(1))
-    out = theirs.eval()(input_ids=ids, output_hidden_states=True)
     layers, logits = read(model, ids)
     pairs = list(zip(layers, out.hidden_states, strict=True))
     if logits is not None:

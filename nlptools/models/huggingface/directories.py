@@ -31,12 +31,12 @@ _LAYERS = re.compile(r"(n|num|encoder|decoder|num_hidden|num_encoder|num_decoder
 _MOST_LAYERS = 4096
 _NEAREST = {  # families that are not supported, because of a special layer or scaling: the nearest one that is
     **dict.fromkeys(("phi", "granite", "cohere", "cohere2"), "llama"),
-    **dict.fromkeys(("falcon", "stablelm", "starcoder2", "internlm2", "llama4", "mpt"), "llama"),
-    **dict.fromkeys(("olmo", "olmo3"), "olmo2"),
+    **dict.fromkeys(("falcon", "internlm2", "llama4", "mpt"), "llama"),
+    "olmo": "olmo2",
     **dict.fromkeys(("qwen3_moe", "qwen3_next"), "qwen3"),
     **dict.fromkeys(("mixtral", "ministral", "mistral3"), "mistral"),
     **dict.fromkeys(("gpt_neo", "gptj", "gpt_bigcode", "opt", "bloom"), "gpt2"),
-    **dict.fromkeys(("gemma", "gemma3", "gemma3n_text", "gemma4_text"), "gemma3_text"),
+    **dict.fromkeys(("gemma3", "gemma3n_text", "gemma4_text"), "gemma3_text"),
     "gpt_neox_japanese": "gpt_neox",
     "phimoe": "phi3",
     "qwen2_moe": "qwen2",

@@ -1,8 +1,9 @@
-"""Directories of the text models Gemma 2 (arXiv:2408.00118) and Gemma 3 (arXiv:2503.19786).
+"""Directories of the text models Gemma (arXiv:2403.08295), Gemma 2 (arXiv:2408.00118) and Gemma 3 (arXiv:2503.19786).
 
-Norms before and after each part, with a gain of 1 plus the weight; embeddings times the root of their size; some layers with a
-sliding window. Gemma 2 caps scores and logits; Gemma 3 has norms of queries and keys, and another base of positions in
-layers with a window. EmbeddingGemma (arXiv:2509.20354) is a Gemma 3 that attends in both directions.
+Norms have a gain of 1 plus the weight, and embeddings are multiplied by the root of their size. Since Gemma 2, there are norms
+after each part, too, and some layers have a sliding window. Gemma 2 caps scores and logits; Gemma 3 has norms of queries and
+keys, and another base of positions in layers with a window. EmbeddingGemma (arXiv:2509.20354) is a Gemma 3 that attends in both
+directions.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable
 
 from nlptools.errors import BundleError
 from nlptools.json_types import Json, JsonObject
+from nlptools.models.huggingface import checks
 from nlptools.models.huggingface.decoder_folders import BLOCK, SIZES, DecoderFolders, DecoderLayout
 from nlptools.models.huggingface.decoder_positions import layer_types, positions_by_kind, rope_by_kind, window
 from nlptools.models.language.modern import ModernConfig
@@ -18,30 +20,46 @@ from nlptools.models.language.modern import ModernConfig
 _WINDOW, _SCORE_SIZE = 4096, 256
 _SCORE_CAP, _LOGIT_CAP = 50.0, 30.0  # of Gemma 2
 _PATTERN = 6  # of Gemma 3: every sixth layer has no window
+_TANH, _LEGACY = "gelu_pytorch_tanh", "gelu"  # one activation: the first folders of Gemma had another name
 _BOTH_WAYS = "use_bidirectional_attention"
 _BASES = 1_000_000.0, 10_000.0  # of positions of Gemma 3: in layers without a window, and with one
 
 
-def _common(data: JsonObject, size_of_window: Json, has_window: Callable[[int], bool]) -> JsonObject:
-    size = data.get("hidden_size")
-    has_bias = data.get("attention_bias", False)
+def _common(data: JsonObject) -> JsonObject:
+    size, has_bias = data.get("hidden_size"), data.get("attention_bias", False)
     return {
         "layout": data["model_type"],
         "norm": "offset-rms",
-        "output_norm": True,
         "attention_bias": has_bias,
         "output_bias": has_bias,
         "embedding_scale": size**0.5 if type(size) is int and size > 0 else 1.0,
+    }
+
+
+def _since_2(data: JsonObject, size_of_window: Json, has_window: Callable[[int], bool]) -> JsonObject:
+    return {
+        **_common(data),
+        "output_norm": True,
         "score_size": data.get("query_pre_attn_scalar", _SCORE_SIZE),
         **window(data, size_of_window, has_window),
     }
 
 
-def _read_2(data: JsonObject) -> JsonObject:
+def _refuse_both_ways(data: JsonObject) -> None:
     if data.get(_BOTH_WAYS):
-        raise BundleError(f"config.json: {_BOTH_WAYS} is not supported in a gemma2")
+        raise BundleError(f"config.json: {_BOTH_WAYS} is not supported in a {data['model_type']}")
+
+
+def _read_1(data: JsonObject) -> JsonObject:
+    _refuse_both_ways(data)
+    by_tanh = {"activation": checks.activation(_TANH)} if data.get("hidden_act") == _LEGACY else {}
+    return {**_common(data), **window(data, 0, lambda layer: False), **by_tanh}
+
+
+def _read_2(data: JsonObject) -> JsonObject:
+    _refuse_both_ways(data)
     return {
-        **_common(data, data.get("sliding_window", _WINDOW), lambda layer: layer % 2 == 0),
+        **_since_2(data, data.get("sliding_window", _WINDOW), lambda layer: layer % 2 == 0),
         "score_cap": data.get("attn_logit_softcapping", _SCORE_CAP) or 0.0,
         "logit_cap": data.get("final_logit_softcapping", _LOGIT_CAP) or 0.0,
     }
@@ -57,7 +75,7 @@ def _read_3(data: JsonObject) -> JsonObject:
     if both_ways and type(size) is int:  # on either side, the position itself included
         size = size // 2 + 1
     return {
-        **_common(data, size, lambda layer: (layer + 1) % pattern != 0),
+        **_since_2(data, size, lambda layer: (layer + 1) % pattern != 0),
         "causal": not both_ways,
         **positions_by_kind(data, *_BASES, "rope_local_base_freq"),
         "query_key_norm": True,
@@ -103,11 +121,23 @@ _SIZES: dict[str, tuple[str, Json]] = {
 }
 FAMILY = DecoderFolders(
     DecoderLayout(
+        "gemma",
+        "Gemma",
+        sizes={
+            **_SIZES,
+            "num_key_value_heads": ("num_key_value_heads", 16),
+            "max_position_embeddings": ("max_position_embeddings", 8192),
+        },
+        activation=("hidden_act", _TANH),
+        reads=_read_1,
+        writes=lambda config: {"attention_bias": config.attention_bias},
+    ),
+    DecoderLayout(
         "gemma2",
         "Gemma2",
         block=_BLOCK,
         sizes={**_SIZES, "max_position_embeddings": ("max_position_embeddings", 8192)},
-        activation=("hidden_activation", "gelu_pytorch_tanh"),
+        activation=("hidden_activation", _TANH),
         reads=_read_2,
         writes=lambda config: {**_write_common(config), "attn_logit_softcapping": config.score_cap or None},
     ),
@@ -118,7 +148,7 @@ FAMILY = DecoderFolders(
         both_ways=_BOTH_WAYS,
         block=_BLOCK,
         sizes={**_SIZES, "max_position_embeddings": ("max_position_embeddings", 131072)},
-        activation=("hidden_activation", "gelu_pytorch_tanh"),
+        activation=("hidden_activation", _TANH),
         reads=_read_3,
         writes=_write_3,
     ),

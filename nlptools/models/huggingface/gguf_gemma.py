@@ -1,4 +1,4 @@
-"""Gemma 2 and 3, and EmbeddingGemma, in GGUF files.
+"""Gemma, Gemma 2 and 3, and EmbeddingGemma, in GGUF files.
 
 The weights of norms have 1 added there. llama.cpp computes some settings from others: which layers have a window, and what scores
 are divided by.
@@ -22,6 +22,7 @@ _LOCAL_BASE = 10000.0  # of rotary positions in layers with a window
 _LOCAL_KEY = "rope.freq_base_swa"
 _WHOLE, _LOCAL = "full_attention", "sliding_attention"
 _BOTH_WAYS = "use_bidirectional_attention"
+_TANH = "gelu_pytorch_tanh"
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ def _layout(arch: str, model_type: str, version: _Version, tied: bool, **more: A
         },
         also=(*ROTARY, *version.caps, "attention.sliding_window", "attention.sliding_window_pattern", *local),
         fixed={
-            "hidden_activation": ("gelu_pytorch_tanh",),
+            "hidden_activation": (_TANH,),
             "attention_bias": (False,),
             **({"tie_word_embeddings": (True,)} if tied else {}),
         },
@@ -133,6 +134,14 @@ def _layout(arch: str, model_type: str, version: _Version, tied: bool, **more: A
 
 
 GEMMAS = (
+    replace(
+        LLAMA,
+        arch="gemma",
+        model_types=("gemma",),
+        fixed={"hidden_act": (_TANH,), "attention_bias": (False,), "tie_word_embeddings": (True,)},
+        norm_offset=1.0,
+        permuted=False,
+    ),
     _layout(
         "gemma2",
         "gemma2",
