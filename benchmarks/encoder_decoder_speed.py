@@ -13,6 +13,11 @@ afterwards; ours is timed from text to text.
                          as soon as it has 5 hypotheses, which is ours with --early-stopping, a side of its own. Tokens are those
                          of the translated text, counted in one way for all
     t5-small, bart-base  a third of the lines; every output has exactly --new tokens; a beam of 1 is greedy search
+
+Limit in fp32: products of matrices, which both sides compute alike, take 80% of our time in greedy search of the BART shape and
+73% with a beam of 4, at 130 billion operations a second on two cores of an AMD EPYC without AVX-512, as fast as alone. If all
+else took no time, ours would be 1.9 and 2.0 times as fast as transformers; it is 1.5 times. With a beam of 4, the T5 shape spends
+62% there, 10% in products of attention, 8% on the choice of tokens, and is 1.6 times as fast, of 2.6 at most.
 """
 
 from __future__ import annotations
