@@ -1,8 +1,8 @@
 """Directories of the text models Gemma (arXiv:2403.08295), Gemma 2 (arXiv:2408.00118) and Gemma 3 (arXiv:2503.19786).
 
-Norms have a gain of 1 plus the weight, and embeddings are multiplied by the root of their size. Since Gemma 2, there are norms
-after each part, too, and some layers have a sliding window. Gemma 2 caps scores and logits; Gemma 3 has norms of queries and
-keys, and another base of positions in layers with a window. EmbeddingGemma (arXiv:2509.20354) is a Gemma 3 that attends in both
+Norms have a gain of 1 plus the weight, and embeddings are multiplied by the root of their size. Since Gemma 2, each part also
+ends with a norm, and some layers have a sliding window. Gemma 2 caps scores and logits; Gemma 3 has norms of queries and keys,
+and another base of positions in layers with a window. EmbeddingGemma (arXiv:2509.20354) is a Gemma 3 that attends in both
 directions.
 """
 
