@@ -101,7 +101,10 @@ def test_a_tied_model_with_a_stored_output_matrix_and_a_bare_one_open(tmp_path: 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model_type": "gemma"}, "the family 'gemma' are not supported; the nearest that is: 'gemma3_text'"),
+        (
+            {"model_type": "gemma3n_text"},
+            "the family 'gemma3n_text' are not supported; the nearest that is: 'gemma3_text'",
+        ),
         ({"model_type": "mixtral"}, "the family 'mixtral' are not supported; the nearest that is: 'mistral'"),
         ({"architectures": ["LlamaForSequenceClassification"]}, "no weight score.weight"),
         ({"hidden_act": "mish"}, "activation 'mish' is not supported"),
