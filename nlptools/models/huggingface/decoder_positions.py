@@ -37,17 +37,15 @@ def positions_by_kind(data: JsonObject, base: float, local_base: float, local_ke
         base, local_base: the defaults of layers without a window, and of those with one.
         local_key: the key of `local_base` in folders of transformers before version 5.
     """
-    given = data.get("rope_parameters")
-    given = given if isinstance(given, dict) else {}
-    if given and not {_WHOLE, _LOCAL} >= set(given):
+    given = _object(data.get("rope_parameters"))
+    if not {_WHOLE, _LOCAL} >= set(given):
         raise BundleError(
             f"config.json: rope_parameters of a {data['model_type']} has {_WHOLE} and {_LOCAL}, found others"
         )
-    scaling = data.get("rope_scaling")
     whole = {
         "rope_theta": data.get("rope_theta", base),
         **_object(given.get(_WHOLE)),
-        **(_object(scaling)),
+        **_object(data.get("rope_scaling")),
     }
     local = {"rope_theta": data.get(local_key, local_base), **_object(given.get(_LOCAL))}
     if local.get("rope_type", local.get("type", "default")) != "default":
@@ -65,6 +63,7 @@ def rope_by_kind(config: ModernConfig) -> JsonObject:
 
 
 def _object(value: Json) -> JsonObject:
+    """The value, or an empty object in place of any other."""
     return value if isinstance(value, dict) else {}
 
 

@@ -71,10 +71,11 @@ def test_codes_are_off_by_half_a_scale_at_most() -> None:
     torch.manual_seed(4)
     weight = torch.randn(5000, 12) * torch.rand(5000, 1)
     codes, scales = quantized(weight)
-    assert codes.dtype == torch.int8
-    assert bool(((codes * scales[:, None] - weight).abs() <= 0.501 * scales[:, None]).all())
     largest = int8.largest_code()
-    assert largest is not None and bool((codes.abs().amax(1) == largest).all())
+    assert largest is not None
+    assert codes.dtype == torch.int8 and int(codes.min()) >= -largest
+    assert bool(((codes * scales[:, None] - weight).abs() <= 0.501 * scales[:, None]).all())
+    assert bool((codes.abs().amax(1) == largest).all())
 
 
 _WITHOUT_VNNI = """
