@@ -124,7 +124,10 @@ def _row(
     )
 
 
-_DECODERS = "llama:FAMILY phi3:FAMILY olmo2:FAMILY smollm3:FAMILY stablelm:FAMILY starcoder2:FAMILY gpt_neox:FAMILY gemma:FAMILY"
+_DECODERS = (
+    "llama:FAMILY phi3:FAMILY olmo2:FAMILY smollm3:FAMILY stablelm:FAMILY starcoder2:FAMILY gpt_neox:FAMILY gemma:FAMILY"
+    " opt:FAMILY gpt_neo:FAMILY gpt_bigcode:FAMILY"
+)
 _ENCODER_DECODERS = "marian:FAMILY bart:FAMILY m2m_100:FAMILY t5:FAMILY"
 _BERTS = "bert:FAMILY roberta:FAMILY distilbert:FAMILY mpnet:FAMILY albert:FAMILY"
 

@@ -69,6 +69,12 @@ class Family:
         return model
 
 
+def _renamed(sizes: Mapping[str, Any], **names: str | None) -> dict[str, Any]:
+    """Sizes under other names; None: without this one."""
+    named = {names.get(name, name): value for name, value in sizes.items()}
+    return {name: value for name, value in named.items() if name is not None}
+
+
 _TRAINED = {"original_max_position_embeddings": 12}
 _LISTS = {"short_factor": [1.0, 1.5, 2.0, 3.0], "long_factor": [2.0, 3.0, 4.5, 8.0]}
 _SCALED = (  # every scaling of rotary positions
@@ -181,6 +187,44 @@ FAMILIES = {
         _SEQUENCES,
         refused=(({"rotary_pct": 0.0, "rope_parameters": None}, "the part of each head that turns is 0"),),
         sizes={key: value for key, value in SIZES.items() if key != "num_key_value_heads"},
+    ),
+    "opt": Family(
+        "OPT",
+        ({}, {"activation_function": "gelu", "tie_word_embeddings": False}, {"enable_bias": False}),
+        ("SequenceClassification", "QuestionAnswering"),
+        refused=(
+            ({"do_layer_norm_before": False}, "do_layer_norm_before False is not supported in an opt"),
+            ({"word_embed_proj_dim": 16}, "word_embed_proj_dim 16 is not supported"),
+            ({"layer_norm_elementwise_affine": False}, "layer_norm_elementwise_affine False is not supported"),
+        ),
+        sizes=_renamed(SIZES, intermediate_size="ffn_dim", num_key_value_heads=None),
+    ),
+    "gpt_neo": Family(
+        "GPTNeo",
+        (
+            {"attention_types": [[["global", "local"], 1], [["local"], 1]], "window_size": 4},
+            {"attention_types": [[["global"], 3]], "intermediate_size": 48, "tie_word_embeddings": False},
+            {"attention_types": [[["local"], 3]], "window_size": 7, "activation_function": "relu"},
+        ),
+        _SEQUENCES,
+        refused=(
+            ({"attention_layers": None, "attention_types": [["global", 3]]}, "attention_types has .'global', 3., expected kinds"),
+            ({"attention_layers": None, "attention_types": [[["global", "local"], 1]]}, "expected 3 of full_attention"),
+            ({"attention_layers": ["global", "local", "random"]}, "layer_types is .*'random'"),
+        ),
+        sizes=_renamed(SIZES, num_hidden_layers="num_layers", num_attention_heads="num_heads", intermediate_size=None,
+                       num_key_value_heads=None) | {"attention_types": [[["global", "local", "global"], 1]]},
+    ),
+    "gpt_bigcode": Family(
+        "GPTBigCode",
+        (
+            {},
+            {"multi_query": False, "n_inner": 48, "tie_word_embeddings": False},
+            {"scale_attn_weights": False, "activation_function": "relu"},
+        ),
+        refused=(({"add_cross_attention": True}, "add_cross_attention is not supported in a gpt_bigcode"),),
+        sizes=_renamed(SIZES, hidden_size="n_embd", num_hidden_layers="n_layer", num_attention_heads="n_head",
+                       max_position_embeddings="n_positions", intermediate_size=None, num_key_value_heads=None),
     ),
     "gemma": Family(
         "Gemma",

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from nlptools.errors import BundleError
 from nlptools.json_types import Json, JsonObject
@@ -65,6 +66,7 @@ _TASK_CLASSES = {
 }
 _OUTPUT = "lm_head"
 _EMBEDDINGS = ("token_embedding.weight", "output_matrix.weight")  # with a row for each token
+_POSITIONS = "position_embedding.weight"
 
 Permuted = Callable[[Tensor, ModernConfig], Tensor]  # a joint matrix of ours, (rows, ...), in their order or back
 
@@ -81,9 +83,11 @@ class DecoderLayout:
         prefix: before the names of weights outside heads.
         reader_prefix: the same in their class that answers questions.
         top: ours: theirs, of weights outside blocks and heads.
+        blocks: the name of the list of blocks.
         block: ours: theirs, of weights in a block. A name that ends in ":0" or ":1" is a half of their matrix.
         heads: ours: theirs, of heads.
         output: their name of the output matrix.
+        first_position: the row of the first position in their table of learned ones.
         to_theirs, to_ours: the order of rows in the joint matrix of queries, keys and values, where it is another.
         sizes: ours: theirs, and their default, of fields of config.json.
         partial: whether positions may turn a part of each head.
@@ -101,9 +105,11 @@ class DecoderLayout:
     prefix: str = "model."
     reader_prefix: str = "transformer."
     top: Mapping[str, str] = field(default_factory=lambda: TOP)
+    blocks: str = "layers"
     block: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: BLOCK)
     heads: Mapping[str, str] = field(default_factory=lambda: HEADS)
     output: str = _OUTPUT
+    first_position: int = 0
     to_theirs: Permuted = lambda tensor, config: tensor
     to_ours: Permuted = lambda tensor, config: tensor
     sizes: Mapping[str, tuple[str, Json]] = field(default_factory=lambda: SIZES)
@@ -127,7 +133,7 @@ class DecoderLayout:
         if not in_block:
             return [f"{self.prefix}{self.top[part]}.{kind}"]
         layer, part = in_block.groups()
-        return [f"{self.prefix}layers.{layer}.{checks.joined_name(each, kind)}" for each in self.block[part]]
+        return [f"{self.prefix}{self.blocks}.{layer}.{checks.joined_name(each, kind)}" for each in self.block[part]]
 
     def prefixed(self, name: str) -> str:
         """A weight's name with the prefix that a model saved without any head lacks, and that a reader has in another form."""
@@ -200,8 +206,7 @@ class DecoderFolders:
             "architectures": [layout.classes + (named[0] if named else "Model") if heads else language],
             **{theirs: vars(config)[ours] for ours, (theirs, _) in layout.sizes.items()},
             layout.activation[0]: _their_activation(layout, config.activation),
-            "rope_theta": config.rope_theta,
-            "rope_scaling": config.rope_scaling,
+            **(_rope(config) if config.positions == "rotary" else {}),
             "pad_token_id": None,  # the default of some families is a token that a small vocabulary lacks
             "use_cache": True,
             "torch_dtype": "float32",
@@ -253,6 +258,8 @@ class DecoderFolders:
         for name, tensor in weights.items():
             if name.removeprefix("encoder.") in _EMBEDDINGS:
                 tensor = tensor[: config.vocab_size]
+            elif name.removeprefix("encoder.") == _POSITIONS:
+                tensor = pad(tensor, (0, 0, layout.first_position, 0))
             names = [re.sub(f"^{re.escape(layout.prefix)}", prefix, theirs) for theirs in layout.names(name)]
             if ".query_key_value." in name:
                 tensor = layout.to_theirs(tensor, config)
@@ -276,6 +283,8 @@ class DecoderFolders:
             ours = name.removeprefix("encoder.")
             if ours in _EMBEDDINGS:
                 checks.check_rows(names[0], tensors[0], target, config.vocab_size)
+            elif ours == _POSITIONS:
+                tensors = [tensors[0][layout.first_position :]]
             if len(names) > 1:
                 _check_parts(names, tensors, target, config)
             tensor = tensors[0] if len(names) == 1 else torch.cat(tensors)
@@ -291,6 +300,10 @@ def _named(architectures: Sequence[object]) -> list[str]:
     """The heads that "architectures" in a config.json names."""
     names = tuple(name for name in architectures if isinstance(name, str))
     return [head for head, end in _TASK_CLASSES.items() if any(name.endswith(end) for name in names)]
+
+
+def _rope(config: ModernConfig) -> JsonObject:
+    return {"rope_theta": config.rope_theta, "rope_scaling": config.rope_scaling}
 
 
 def _their_activation(layout: DecoderLayout, name: str) -> str:

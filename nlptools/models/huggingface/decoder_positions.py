@@ -8,7 +8,7 @@ from nlptools.errors import BundleError
 from nlptools.json_types import Json, JsonObject
 from nlptools.models.language.modern import ModernConfig
 
-_WHOLE, _LOCAL = "full_attention", "sliding_attention"  # kinds of layers
+WHOLE, LOCAL = "full_attention", "sliding_attention"  # kinds of layers
 _SCALED = ("llama3", "yarn", "longrope")  # scalings that know the length of the first training
 
 
@@ -38,16 +38,16 @@ def positions_by_kind(data: JsonObject, base: float, local_base: float, local_ke
         local_key: the key of `local_base` in folders of transformers before version 5.
     """
     given = _object(data.get("rope_parameters"))
-    if not {_WHOLE, _LOCAL} >= set(given):
+    if not {WHOLE, LOCAL} >= set(given):
         raise BundleError(
-            f"config.json: rope_parameters of a {data['model_type']} has {_WHOLE} and {_LOCAL}, found others"
+            f"config.json: rope_parameters of a {data['model_type']} has {WHOLE} and {LOCAL}, found others"
         )
     whole = {
         "rope_theta": data.get("rope_theta", base),
-        **_object(given.get(_WHOLE)),
+        **_object(given.get(WHOLE)),
         **_object(data.get("rope_scaling")),
     }
-    local = {"rope_theta": data.get(local_key, local_base), **_object(given.get(_LOCAL))}
+    local = {"rope_theta": data.get(local_key, local_base), **_object(given.get(LOCAL))}
     if local.get("rope_type", local.get("type", "default")) != "default":
         raise BundleError("config.json: scaled rotary positions in layers with a window are not supported")
     return {**positions({"rope_parameters": whole}), "local_rope_theta": local["rope_theta"]}
@@ -57,8 +57,8 @@ def rope_by_kind(config: ModernConfig) -> JsonObject:
     """The value of "rope_parameters" in these families."""
     plain: JsonObject = {"rope_type": "default"}
     return {
-        _WHOLE: {**plain, **(config.rope_scaling or {}), "rope_theta": config.rope_theta},
-        _LOCAL: {**plain, "rope_theta": config.local_rope_theta},
+        WHOLE: {**plain, **(config.rope_scaling or {}), "rope_theta": config.rope_theta},
+        LOCAL: {**plain, "rope_theta": config.local_rope_theta},
     }
 
 
@@ -76,12 +76,12 @@ def window(data: JsonObject, size: Json, has_window: Callable[[int], bool]) -> J
     """The sliding window of `size`, 0 or None: none, and the layers without it: as "layer_types" says, or `has_window` where that
     is missing. Raises BundleError.
     """
-    layers, kinds, known = data.get("num_hidden_layers"), data.get("layer_types"), (_WHOLE, _LOCAL)
+    layers, kinds, known = data.get("num_hidden_layers"), data.get("layer_types"), (WHOLE, LOCAL)
     numbers = range(layers if type(layers) is int else 0)
     if kinds is None:
         whole = [layer for layer in numbers if not (size and has_window(layer))]
     elif isinstance(kinds, list) and len(kinds) == len(numbers) and all(kind in known for kind in kinds):
-        whole = [layer for layer in numbers if kinds[layer] == _WHOLE]
+        whole = [layer for layer in numbers if kinds[layer] == WHOLE]
         if not size and len(whole) < len(numbers):
             raise BundleError("config.json: layer_types has layers with a window, sliding_window is not set")
     else:
@@ -104,4 +104,4 @@ def window_everywhere(data: JsonObject, size: Json) -> JsonObject:
 def layer_types(config: ModernConfig) -> list[str]:
     """The value of "layer_types"."""
     layers = range(config.num_hidden_layers)
-    return [_LOCAL if config.has_window(layer) else _WHOLE for layer in layers]
+    return [LOCAL if config.has_window(layer) else WHOLE for layer in layers]

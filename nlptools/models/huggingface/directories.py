@@ -35,7 +35,7 @@ _NEAREST = {  # families that are not supported, because of a special layer or s
     "olmo": "olmo2",
     **dict.fromkeys(("qwen3_moe", "qwen3_next"), "qwen3"),
     **dict.fromkeys(("mixtral", "ministral", "mistral3"), "mistral"),
-    **dict.fromkeys(("gpt_neo", "gptj", "gpt_bigcode", "opt", "bloom"), "gpt2"),
+    **dict.fromkeys(("gptj", "bloom"), "gpt2"),
     **dict.fromkeys(("gemma3", "gemma3n_text", "gemma4_text"), "gemma3_text"),
     "gpt_neox_japanese": "gpt_neox",
     "phimoe": "phi3",

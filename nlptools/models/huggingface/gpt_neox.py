@@ -15,13 +15,13 @@ from nlptools.models.language.modern import ModernConfig
 _SHARE = 0.25
 
 
-def _by_head(tensor: Tensor, config: ModernConfig) -> Tensor:
+def by_head(tensor: Tensor, config: ModernConfig) -> Tensor:
     """(3 H K, ...), ordered by query, key and value -> ordered by head."""
     parts = tensor.view(3, config.num_attention_heads, config.head_dim, *tensor.shape[1:])
     return parts.transpose(0, 1).reshape(tensor.shape)
 
 
-def _by_part(tensor: Tensor, config: ModernConfig) -> Tensor:
+def by_part(tensor: Tensor, config: ModernConfig) -> Tensor:
     """The way back."""
     parts = tensor.view(config.num_attention_heads, 3, config.head_dim, *tensor.shape[1:])
     return parts.transpose(0, 1).reshape(tensor.shape)
@@ -74,8 +74,8 @@ FAMILY = DecoderFolders(
         },
         heads={**HEADS, "tokens": "classifier"},
         output="embed_out",
-        to_theirs=_by_head,
-        to_ours=_by_part,
+        to_theirs=by_head,
+        to_ours=by_part,
         sizes={
             **{ours: theirs for ours, theirs in SIZES.items() if ours not in _UNKNOWN},
             "rms_norm_eps": ("layer_norm_eps", 1e-5),

@@ -21,7 +21,18 @@ _QWEN: dict[str, tuple[str, Json]] = {
     "num_key_value_heads": ("num_key_value_heads", 32),
 }
 _BEYOND = (  # fields that none of these folders has
-    *("layout", "norm", "pre_norm", "output_norm", "joint_norms", "parallel", "feed_forward", "rotary_share", "causal"),
+    *(
+        "layout",
+        "positions",
+        "norm",
+        "pre_norm",
+        "output_norm",
+        "joint_norms",
+        "parallel",
+        "feed_forward",
+        "rotary_share",
+        "causal",
+    ),
     *("unturned_layers", "local_rope_theta", "embedding_scale", "score_size", "score_cap", "logit_cap"),
 )
 _PLAIN = {field.name: field.default for field in fields(ModernConfig) if field.name in _BEYOND}

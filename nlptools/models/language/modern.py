@@ -6,8 +6,8 @@ Touvron et al. 2023, "LLaMA" (arXiv:2302.13971): pre-norm blocks with RMSNorm, r
 (arXiv:2505.09388). The output matrix is tied to the embedding or not.
 Variants of others: parallel residuals, LayerNorm and a part of each head that turns as in GPT-NeoX (arXiv:2204.06745); norms of
 what attention and feed-forward return as in OLMo 2 (arXiv:2501.00656); layers without positions as in SmolLM3 (Yang et al.
-2025, arXiv:2501.18795); scaled embeddings, capped scores and logits, and two bases of positions as in Gemma 2 and 3
-(arXiv:2408.00118, arXiv:2503.19786).
+2025, arXiv:2501.18795); learned positions as in OPT (arXiv:2205.01068); scaled embeddings, capped scores and logits, and two
+bases of positions as in Gemma 2 and 3 (arXiv:2408.00118, arXiv:2503.19786).
 Departures: residual projections are initialised with std 0.02 / sqrt(2 L), as in GPT-2.
 Shapes: B batch, T length, S keys, D hidden, V vocabulary.
 """
@@ -31,7 +31,7 @@ from nlptools.layers.linear import check_activation
 from nlptools.layers.module_lists import Modules
 from nlptools.layers.norms import NORMS
 from nlptools.layers.output import padded_embedding
-from nlptools.layers.positions import Rotary, Turn
+from nlptools.layers.positions import POSITIONS, Positions, Rotary, Turn
 from nlptools.layers.rotary_scaling import rotary_rates
 from nlptools.layers.traced_steps import TracedSteps
 from nlptools.layers.transformer import FEED_FORWARDS, Block
@@ -77,6 +77,7 @@ class ModernConfig:
     parallel: bool = False  # feed-forward reads what attention reads
     feed_forward: str = "gated"  # a name in `layers.transformer.FEED_FORWARDS`
     rotary_share: float = 1.0  # the part of each head that positions turn
+    positions: str = "rotary"  # a name in `layers.positions.POSITIONS`
     causal: bool = True  # False: positions see each other in both directions; a window is on either side
     unturned_layers: tuple[int, ...] = ()  # the layers without positions
     local_rope_theta: int | float = 0.0  # of layers with a sliding window; 0: rope_theta, with its scaling
@@ -102,7 +103,7 @@ class ModernConfig:
                 f"{heads} attention heads are not a multiple of {self.num_key_value_heads} key-value heads"
             )
         check_activation(self.activation)
-        for name, table in (("norm", NORMS), ("feed_forward", FEED_FORWARDS)):
+        for name, table in (("norm", NORMS), ("feed_forward", FEED_FORWARDS), ("positions", POSITIONS)):
             if vars(self)[name] not in table:
                 raise BundleError(f"{name} is {vars(self)[name]!r:.80}, expected one of {', '.join(table)}")
         self._check_attention()
@@ -122,6 +123,8 @@ class ModernConfig:
                 raise BundleError(f"{name} is {value!r:.80}, expected a number from 0 to {_LARGEST_SCALE:g}")
 
     def _check_positions(self) -> None:
+        if self.positions != "rotary":
+            return
         if type(self.rotary_share) not in (int, float) or not 0 < self.rotary_share <= 1:
             raise BundleError(f"the part of each head that turns is {self.rotary_share!r:.80}, expected from 0 to 1")
         turning = int(self.head_dim * self.rotary_share)
@@ -188,10 +191,11 @@ class Modern(GPT):
         self.token_embedding = padded_embedding(config.vocab_size, D)
         self.output = self._output(config.vocab_size, config.tie_word_embeddings, config.logit_cap)
         self.unit_gain = NORMS[config.norm].unit
-        self.position_embedding = self._rotary(config.rope_theta, config.rope_scaling)
-        self.local_positions = self.position_embedding
-        if config.local_rope_theta:
-            self.local_positions = self._rotary(config.local_rope_theta)
+        self.position_embedding = self._positions(config.rope_theta, config.rope_scaling)
+        local = config.local_rope_theta
+        self.local_positions = (
+            self._positions(local) if local else None
+        )  # None: layers with a window have the same ones
         self.dropout = Dropout(config.embedding_dropout)
         self.blocks = Modules(self._block() for _ in range(config.num_hidden_layers))
         self.norm = NORMS[config.norm](D, config.rms_norm_eps)
@@ -202,8 +206,10 @@ class Modern(GPT):
         halves = _HALVES.get(self.config.layout, ())
         return [name for name in super().linear_maps() if not name.endswith(halves)]
 
-    def _rotary(self, theta: float, scaling: JsonObject | None = None) -> Rotary:
+    def _positions(self, theta: float, scaling: JsonObject | None = None) -> Positions:
         config = self.config
+        if config.positions != "rotary":
+            return POSITIONS[config.positions](self.max_context, config.hidden_size, config.head_dim)
         return Rotary(self.max_context, config.hidden_size, config.head_dim, theta, scaling, config.rotary_share)
 
     def _block(self) -> Block:
@@ -242,13 +248,13 @@ class Modern(GPT):
         x: Tensor = self.token_embedding(ids)
         if self.config.embedding_scale != 1.0:
             x = x * torch.tensor(self.config.embedding_scale, dtype=x.dtype)  # rounded to its type first, as in Gemma
-        return self.dropout(x)
+        return self.dropout(self.position_embedding.add_to(x, positions))
 
     def _turns(self, positions: Tensor, lengths: Tensor | int) -> Sequence[Turn | None]:
         """See `GPT`: layers with a window may have another base, and some layers have no positions."""
         config = self.config
         whole = near = self.position_embedding.turn(positions, lengths)
-        if self.local_positions is not self.position_embedding:
+        if self.local_positions is not None:
             near = self.local_positions.turn(positions, lengths)
         layers = range(len(self.blocks))
         turns = [near if config.has_window(layer) else whole for layer in layers]
