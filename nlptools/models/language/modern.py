@@ -192,10 +192,8 @@ class Modern(GPT):
         self.output = self._output(config.vocab_size, config.tie_word_embeddings, config.logit_cap)
         self.unit_gain = NORMS[config.norm].unit
         self.position_embedding = self._positions(config.rope_theta, config.rope_scaling)
-        local = config.local_rope_theta
-        self.local_positions = (
-            self._positions(local) if local else None
-        )  # None: layers with a window have the same ones
+        local = config.local_rope_theta  # 0: layers with a window have the same positions as the others
+        self.local_positions = self._positions(local) if local else None
         self.dropout = Dropout(config.embedding_dropout)
         self.blocks = Modules(self._block() for _ in range(config.num_hidden_layers))
         self.norm = NORMS[config.norm](D, config.rms_norm_eps)
