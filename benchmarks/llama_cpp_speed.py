@@ -12,6 +12,8 @@ weights, greedy choices, the same ids as prompts.
 
 What limits ours with one prompt: the products by FBGEMM alone. On two cores of an AMD EPYC (AVX2), those of the SmolLM 135M shape
 take 20 ms in fp16 and 12 in int8, at 11 to 14 GB/s. A whole step of llama.cpp takes 16 and 13 ms.
+No other product of PyTorch 2.13 is faster there: in a second measurement fp16 took 17 to 20 ms, int8 13 to 16, and a whole step
+of llama.cpp 18 and 10. A step that torch.compile generates takes 23 ms in fp16 and 177 in int8.
 """
 
 from __future__ import annotations
