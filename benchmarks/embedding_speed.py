@@ -25,6 +25,12 @@ for ModernBERT base: with nothing but products, ours would be 1.05 and 1.1 times
 
 Limit in 8 bits without VNNI: FBGEMM's kernel alone does 193 to 196 billion operations a second in these products, 1.6 times
 as many as fp32. Embedding is thus at most 1.53 times as fast as in fp32; it reaches 1.47.
+
+Limit in 8 bits with VNNI, on two cores of an AMD EPYC with AVX512-bf16: FBGEMM's kernel takes half of the time; rounding,
+scaling and adding, which PyTorch does one after the other, take most of the rest. oneDNN's kernel takes a third of the time,
+but needs the inputs in 8 bits, so the commands are equally fast (1,750 to 2,020 sentences a second). Batches of 512, 1,024
+and 2,048 tokens change nothing. OpenVINO rounds inside its products, with scales that are the same for all inputs: its
+cosines begin at 0.957, ours at 0.995.
 """
 
 from __future__ import annotations
