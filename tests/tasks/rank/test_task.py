@@ -38,7 +38,10 @@ def test_from_pairs_to_a_ranking(call: Run, tmp_path: Path) -> None:
     config = json.loads((tmp_path / "ranker" / "config.json").read_text())
     assert config["id2label"] == {"0": "LABEL_0"} and config["nlptools"]["task"]["highest"] == 3.0
     lines = ["w1\tw3 bad\tkept", "w1\tw3 good w4\tkept too", "w2\tbad", "w2\tgood", "w2\tbad w1"]
-    predicted = [float(x) for x in call("predict", "ranker", "--threads", 1, stdin="w1\tgood\nw1\tbad\n").lines]
+    predicted = [
+        float(x)
+        for x in call("predict", "ranker", "--threads", 1, "--precision", "fp32", stdin="w1\tgood\nw1\tbad\n").lines
+    ]
     assert predicted[0] > predicted[1] + 0.1
     done = call("rerank", "ranker", "--threads", 1, "--device", "cpu", stdin="\n".join(lines))
     assert done.code == 0, done.err
@@ -51,7 +54,10 @@ def test_from_pairs_to_a_ranking(call: Run, tmp_path: Path) -> None:
     rows = [{"q": "w1", "t": text, "id": i} for i, text in enumerate(("bad", "good"))]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     found = [
-        json.loads(line) for line in call("rerank", "ranker", "--threads", 1, "--columns", "q,t", "in.jsonl").lines
+        json.loads(line)
+        for line in call(
+            "rerank", "ranker", "--threads", 1, "--precision", "fp32", "--columns", "q,t", "in.jsonl"
+        ).lines
     ]
     assert [each["id"] for each in found] == [1, 0] and found[0]["score"] == pytest.approx(predicted[0], abs=1e-4)
 
