@@ -9,7 +9,7 @@ import resource
 from pathlib import Path
 
 _KERNEL_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
-_KERNELS, _FEW_KERNELS = 128, 32
+_KERNELS, _KERNELS_OF_PACKED = 128, 256
 _ARENAS, _MMAP_THRESHOLD, _TRIM_THRESHOLD = -8, -3, -1  # parameters of mallopt
 _LARGEST_BLOCK = 1 << 30  # of the heap: larger blocks are mapped separately
 _HUGE, _ADVICE = 1 << 21, 14  # bytes of a huge page; MADV_HUGEPAGE
@@ -103,8 +103,11 @@ def _keep_few_kernels(count: int) -> None:
 def expect_new_shapes() -> None:
     """Bound the memory of packed sequences of any length, where few shapes occur twice. Call it before the first product.
 
-    Kernels are kept for the last few shapes only, see `_keep_few_kernels`. Blocks begin at multiples of 2 MiB, because blocks
+    In 16 bits, attention to packed sequences has three products for each length in the batch, and all layers use their kernels
+    again. If a layer displaces the kernels of the one before, they are generated anew: the RoBERTa base shape embeds 143
+    sentences a second in bf16 with 32 kernels, and 184 with 256 (AMD EPYC with AVX512-bf16). all-MiniLM-L6-v2 takes 920 MB
+    instead of 670 for lines of all lengths in bf16, and 1.4 GB instead of 1.24 in fp32. Blocks begin at multiples of 2 MiB, because blocks
     of many sizes fragment the heap otherwise; for blocks of one size see `_ask_for_huge_pages`. Variables that are set win.
     """
-    _keep_few_kernels(_FEW_KERNELS)
+    _keep_few_kernels(_KERNELS_OF_PACKED)
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
