@@ -103,11 +103,11 @@ def _keep_few_kernels(count: int) -> None:
 def expect_new_shapes() -> None:
     """Bound the memory of packed sequences of any length, where few shapes occur twice. Call it before the first product.
 
-    In 16 bits, attention to packed sequences has three products for each length in the batch, and all layers use their kernels
-    again. If a layer displaces the kernels of the one before, they are generated anew: the RoBERTa base shape embeds 143
-    sentences a second in bf16 with 32 kernels, and 184 with 256 (AMD EPYC with AVX512-bf16). all-MiniLM-L6-v2 takes 920 MB
-    instead of 670 for lines of all lengths in bf16, and 1.4 GB instead of 1.24 in fp32. Blocks begin at multiples of 2 MiB, because blocks
-    of many sizes fragment the heap otherwise; for blocks of one size see `_ask_for_huge_pages`. Variables that are set win.
+    In 16 bits, attention to packed sequences has three products for each length in the batch, and all layers use the same
+    kernels. With 32 kernels, each layer generates them anew: the RoBERTa base shape embeds 143 sentences a second in bf16, and
+    184 with 256 kernels (AMD EPYC with AVX512-bf16). all-MiniLM-L6-v2 takes 920 MB instead of 670 for lines of all lengths in
+    bf16, and 1.4 GB instead of 1.24 in fp32. Blocks begin at multiples of 2 MiB, because blocks of many sizes fragment the heap
+    otherwise; for blocks of one size see `_ask_for_huge_pages`. Variables that are set win.
     """
     _keep_few_kernels(_KERNELS_OF_PACKED)
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
