@@ -28,7 +28,7 @@ as many as fp32. Embedding is thus at most 1.53 times as fast as in fp32; it rea
 
 Limit in 8 bits with VNNI, on two cores of an AMD EPYC with AVX512-bf16: FBGEMM's kernel takes half of the time; rounding,
 scaling and adding, which PyTorch does one after the other, take most of the rest. oneDNN's kernel takes a third of the time,
-but needs the inputs in 8 bits, so the commands are equally fast (1,750 to 2,020 sentences a second). Batches of 512, 1,024
+but rounding its inputs takes what that saves: both embed 1,750 to 2,020 sentences a second. Batches of 512, 1,024
 and 2,048 tokens change nothing. OpenVINO rounds inside its products, with scales that are the same for all inputs: its
 cosines begin at 0.957, ours at 0.995.
 """

@@ -101,7 +101,7 @@ def _keep_few_kernels(count: int) -> None:
 
 
 def expect_new_shapes() -> None:
-    """Bound the memory of packed sequences of any length, where few shapes occur twice. Call it before the first product.
+    """Bound the memory of packed sequences of any length; few batches have the same shapes. Call it before the first product.
 
     In 16 bits, attention to packed sequences has three products for each length in the batch, and all layers use the same
     kernels. With 32 kernels, each layer generates them anew: the RoBERTa base shape embeds 143 sentences a second in bf16, and

@@ -68,20 +68,8 @@ def test_train_ppo(tmp_path: Path, fork_server: list[str], algorithm: str) -> No
         "for line in sys.stdin: print(len(json.loads(line)['completion']) % 7)\n"
     )
     how = ("--algorithm", algorithm, "--max-new-tokens", 4, "--rollouts", 5, "--batch-size", 3, "--passes", 2)
-    command = (
-        "train-ppo",
-        "--precision",
-        "fp32",
-        "--policy",
-        "policy",
-        "--reward",
-        "python reward.py",
-        *how,
-        "--epochs",
-        2,
-        "--lr",
-        "1e-3",
-    )
+    rate = ("--epochs", 2, "--lr", "1e-3", "--precision", "fp32")
+    command = ("train-ppo", "--policy", "policy", "--reward", "python reward.py", *how, *rate)
     same(tmp_path, fork_server, *command, "prompts.txt")
     assert (tmp_path / "calls").read_text() == "x" * 4, "two rollouts in one process, and two in two"
     assert [row["reward"] for row in rows(tmp_path / "one", "train")] == [
