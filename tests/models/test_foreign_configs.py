@@ -16,12 +16,17 @@ LLAMA = {"model_type": "llama", **SIZES, "intermediate_size": 24, "num_key_value
 MISTRAL = {**LLAMA, "model_type": "mistral", "sliding_window": 8}
 QWEN = {**LLAMA, "model_type": "qwen2", "use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1}
 GPT2 = {"model_type": "gpt2", "vocab_size": 50, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 32}
+OPT = {"model_type": "opt", **SIZES, "ffn_dim": 24}
+DISTILBERT = {"model_type": "distilbert", "vocab_size": 50, "dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 24}
+T5 = {"model_type": "t5", "vocab_size": 50, "d_model": 16, "d_ff": 24, "d_kv": 8, "num_layers": 2, "num_heads": 2,
+      "eos_token_id": 1}  # fmt: skip
 BERT = {"model_type": "bert", **SIZES, "intermediate_size": 24}
 ELMO = {"model_type": "nlptools-elmo", "vocab_size": 5, "hidden_size": 4, "cell_size": 6, "filters": [[1, 4]]}
+OPENED = (LLAMA, MISTRAL, QWEN, GPT2, OPT, BERT, DISTILBERT, T5, ELMO)
 YARN = {"rope_type": "yarn", "factor": 2.0}
 
 
-@pytest.mark.parametrize("base", [LLAMA, MISTRAL, QWEN, GPT2, BERT, ELMO], ids=lambda base: str(base["model_type"]))
+@pytest.mark.parametrize("base", OPENED, ids=lambda base: str(base["model_type"]))
 def test_what_is_changed_below_opens(base: dict[str, Any]) -> None:
     directories.config_from_hf(base)
 
@@ -48,7 +53,13 @@ def test_what_is_changed_below_opens(base: dict[str, Any]) -> None:
         (QWEN, {"max_window_layers": -1}, "max_window_layers is -1"),
         (QWEN, {"use_sliding_window": False, "sliding_window": -8}, "sliding_window is -8"),
         (GPT2, {"n_inner": 0}, "n_inner is 0"),
-        (GPT2, {"n_positions": 10**30}, "max_position_embeddings is 1000"),
+        (GPT2, {"n_positions": 10**30}, "n_positions is 1000"),
+        (GPT2, {"n_embd": None}, "no n_embd"),
+        (OPT, {"ffn_dim": "x"}, "ffn_dim is 'x'"),
+        (DISTILBERT, {"dim": -16}, "dim is -16"),
+        (T5, {"d_ff": 0}, "d_ff is 0"),
+        (T5, {"d_model": None}, "no d_model"),
+        (T5, {"eos_token_id": None}, "eos_token_id is None"),
         (BERT, {"hidden_size": -16}, "hidden_size is -16"),
         (ELMO, {"activation": "swish"}, "activation 'swish'"),
         (ELMO, {"skip": "no"}, "skip is 'no'"),

@@ -132,7 +132,7 @@ def test_names_of_old_uploads_are_known() -> None:
         ({"is_decoder": True}, "made into a decoder"),
         ({"num_attention_heads": 5}, "not a multiple of the 5"),
         ({"vocab_size": -1}, "vocab_size is -1"),
-        ({"pad_token_id": 99}, "pad is 99"),
+        ({"pad_token_id": 99}, "pad_token_id is 99"),
     ],
 )
 def test_what_is_no_bert_is_refused(change: dict[str, Any], said: str) -> None:

@@ -317,7 +317,7 @@ def test_languages(tmp_path: Path) -> None:
         ({"model_type": "umt5"}, "models of the family 'umt5' are not supported; the nearest that is: 't5'"),
         ({"model_type": "t5", "feed_forward_proj": "gated-gelu-x"}, "feed_forward_proj 'gated-gelu-x'"),
         ({"model_type": "t5", "feed_forward_proj": "tanh"}, "activation 'tanh' is not supported"),
-        ({"model_type": "t5", "relative_attention_num_buckets": 0}, "relative_buckets is 0"),
+        ({"model_type": "t5", "relative_attention_num_buckets": 0}, "relative_attention_num_buckets is 0"),
         ({"model_type": "t5", "relative_attention_num_buckets": 30}, "30 buckets of distances up to 128"),
         ({"model_type": "bart", "architectures": ["BartForSequenceClassification"]}, "expected BartForConditional"),
         ({"model_type": "bart", "normalize_before": True}, "normalize_before True is not supported for bart"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TypeVar
 
 import torch
@@ -66,12 +67,27 @@ def given(data: JsonObject, name: str) -> int | None:
     return value
 
 
-def built(kind: Callable[..., C], values: Mapping[str, object]) -> C:
-    """The configuration of class `kind`. Raises BundleError for sizes that are missing, or that no model has."""
+def check_present(values: Mapping[str, object], names: Mapping[str, str]) -> None:
+    """Raise BundleError for the first of the fields in `names` that has no value, by its name in config.json."""
+    missing = [theirs for ours, theirs in names.items() if values.get(ours) is None]
+    if missing:
+        raise BundleError(f"config.json: no {missing[0]}")
+
+
+def built(kind: Callable[..., C], values: Mapping[str, object], names: Mapping[str, str] = MappingProxyType({})) -> C:
+    """The configuration of class `kind`.
+
+    Args:
+        names: what config.json calls the fields, where its names differ from ours.
+
+    Raises:
+        BundleError: sizes that are missing, or that no model has.
+    """
     try:
         return kind(**values)
     except (TypeError, BundleError) as error:
-        raise BundleError(f"config.json: {error}") from None
+        message = re.sub(r"^\w+", lambda field: names.get(field[0], field[0]), str(error))
+        raise BundleError(f"config.json: {message}") from None
 
 
 def architectures(data: JsonObject) -> list[str]:

@@ -224,15 +224,14 @@ class DecoderFolders:
             values[ours] = default if data.get(theirs) is None else data[theirs]
         if "num_key_value_heads" in data and data["num_key_value_heads"] is None:
             values["num_key_value_heads"] = 0
-        missing = [layout.sizes[name][0] for name, value in values.items() if value is None]
-        if missing:
-            raise BundleError(f"config.json: no {missing[0]}")
+        names = {ours: theirs for ours, (theirs, _) in layout.sizes.items()}
+        checks.check_present(values, names)
         values["activation"] = checks.activation(data.get(*layout.activation))
         values |= positions(data) | layout.reads(data)
         share = values["rotary_share"]
         if share != 1.0 and not layout.partial:
             raise BundleError(f"config.json: rotary positions in a part of each head ({share!r:.20}) are not supported")
-        return checks.built(ModernConfig, values)
+        return checks.built(ModernConfig, values, names)
 
     def heads_in(
         self, weights: Mapping[str, Tensor], config: ModernConfig, architectures: Sequence[str] = ()

@@ -43,6 +43,7 @@ SIZES: Mapping[str, tuple[str, Json]] = {  # ours: theirs, and their default; No
     "attention_dropout": ("attention_dropout", 0.0),
     "activation_dropout": ("activation_dropout", 0.0),
 }
+_TOKENS = {"eos": "eos_token_id", "start": "decoder_start_token_id"}  # ours: theirs
 # of one layer, in fairseq's names
 BLOCK: Mapping[str, tuple[str, ...]] = {
     "attention_norm": ("self_attn_layer_norm",),
@@ -182,9 +183,8 @@ class EncoderDecoderFolders:
         values: dict[str, object] = {
             ours: data.get(theirs, default) for ours, (theirs, default) in layout.sizes.items()
         }
-        missing = [layout.sizes[name][0] for name, value in values.items() if value is None]
-        if missing:
-            raise BundleError(f"config.json: no {missing[0]}")
+        names = {ours: theirs for ours, (theirs, _) in layout.sizes.items()}
+        checks.check_present(values, names)
         eos, start = data.get("eos_token_id"), data.get("decoder_start_token_id", layout.start)
         values |= {
             "layout": layout.model_type,
@@ -196,7 +196,7 @@ class EncoderDecoderFolders:
         }
         if layout.activation is not None:
             values["activation"] = checks.activation(data.get(*layout.activation))
-        config: TransformerConfig = checks.built(TransformerConfig, {**values, **layout.reads(data)})
+        config: TransformerConfig = checks.built(TransformerConfig, {**values, **layout.reads(data)}, names | _TOKENS)
         return config
 
     def weights_to_hf(self, weights: Mapping[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:

@@ -191,12 +191,11 @@ class EncoderFolders(Generic[C]):
         if data.get("is_decoder") or data.get("add_cross_attention"):
             raise BundleError("config.json: an encoder made into a decoder is not supported")
         values = {ours: data.get(theirs, default) for ours, (theirs, default) in layout.sizes.items()}
-        missing = [layout.sizes[name][0] for name, value in values.items() if value is None]
-        if missing:
-            raise BundleError(f"config.json: no {missing[0]}")
+        names = {ours: theirs for ours, (theirs, _) in layout.sizes.items()}
+        checks.check_present(values, names)
         activation = checks.activation(data.get(*layout.activation))
         values |= {"layout": layout.model_type, "activation": activation, **layout.fixed, **layout.reads(data)}
-        return checks.built(self.sizes, values)
+        return checks.built(self.sizes, values, names)
 
     def heads_in(self, weights: Mapping[str, Tensor], config: C, architectures: Sequence[str] = ()) -> tuple[str, ...]:
         """The heads that a directory's weights hold, in the order of `bert.HEADS`.

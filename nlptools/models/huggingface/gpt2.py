@@ -39,12 +39,15 @@ _TASK_CLASSES = {
 }
 MODEL_TYPES = ("gpt2",)
 _IGNORED = re.compile(r"h\.\d+\.attn\.(bias|masked_bias)|lm_head\.weight")
-_SIZES = {
+_REQUIRED = {
     "vocab_size": "vocab_size",
     "hidden_size": "n_embd",
     "num_hidden_layers": "n_layer",
     "num_attention_heads": "n_head",
     "max_position_embeddings": "n_positions",
+}
+_SIZES = {
+    **_REQUIRED,
     "activation": "activation_function",
     "layer_norm_eps": "layer_norm_epsilon",
     "initializer_range": "initializer_range",
@@ -80,10 +83,11 @@ def config_from_hf(data: JsonObject, **more: bool) -> GPTConfig:
     if data.get("scale_attn_by_inverse_layer_idx") or not data.get("scale_attn_weights", True):
         raise BundleError("config.json: attention scaled in another way than GPT-2's is not supported")
     values = {ours: data[theirs] for ours, theirs in _SIZES.items() if theirs in data}
+    checks.check_present(values, _REQUIRED)
     values["intermediate_size"] = checks.given(data, "n_inner") or 0
     values["activation"] = checks.activation(values.get("activation", "gelu_new"))
     values["tie_word_embeddings"] = data.get("tie_word_embeddings", True)
-    config: GPTConfig = checks.built(GPTConfig, {**values, **more})
+    config: GPTConfig = checks.built(GPTConfig, {**values, **more}, _SIZES)
     return config
 
 
