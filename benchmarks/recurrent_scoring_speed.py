@@ -13,6 +13,11 @@ operations, and products of matrices reach 140 billion a second, so that no prog
 `score` of the whole validation text (73,760 tokens) reads 3,900. With the state carried, each step reads all recurrent
 matrices (13.5 MB, or 10 MB of a GRU) from the shared cache, at 30 to 55 GB/s. Products of both layers in one batched call,
 matrices packed for oneDNN, and matrices packed for MKL were not faster.
+
+On two cores of an AMD EPYC with AVX512-bf16, `score` reads the whole validation text at 12,300 tokens a second with the LSTM
+and at 13,900 with the GRU; with the state carried, at 7,500 and 5,000. Products reach 490 billion operations a second there, so
+no program reads more than 23,000 and 27,000. With the state carried, each step reads its matrices from the shared cache, at 135
+GB/s for the LSTM (one call of PyTorch's kernel) and 105 GB/s for the GRU. PyTorch's own GRU takes 1.4 times as long a step.
 """
 
 from __future__ import annotations
