@@ -67,6 +67,11 @@ def given(data: JsonObject, name: str) -> int | None:
     return value
 
 
+def their_names(sizes: Mapping[str, tuple[str, object]]) -> dict[str, str]:
+    """Our names of a layout's `sizes`, with the names in config.json."""
+    return {ours: theirs for ours, (theirs, _) in sizes.items()}
+
+
 def check_present(values: Mapping[str, object], names: Mapping[str, str]) -> None:
     """Raise BundleError for the first of the fields in `names` that has no value, by its name in config.json."""
     missing = [theirs for ours, theirs in names.items() if values.get(ours) is None]

@@ -224,7 +224,7 @@ class DecoderFolders:
             values[ours] = default if data.get(theirs) is None else data[theirs]
         if "num_key_value_heads" in data and data["num_key_value_heads"] is None:
             values["num_key_value_heads"] = 0
-        names = {ours: theirs for ours, (theirs, _) in layout.sizes.items()}
+        names = checks.their_names(layout.sizes)
         checks.check_present(values, names)
         values["activation"] = checks.activation(data.get(*layout.activation))
         values |= positions(data) | layout.reads(data)

@@ -183,7 +183,7 @@ class EncoderDecoderFolders:
         values: dict[str, object] = {
             ours: data.get(theirs, default) for ours, (theirs, default) in layout.sizes.items()
         }
-        names = {ours: theirs for ours, (theirs, _) in layout.sizes.items()}
+        names = checks.their_names(layout.sizes)
         checks.check_present(values, names)
         eos, start = data.get("eos_token_id"), data.get("decoder_start_token_id", layout.start)
         values |= {

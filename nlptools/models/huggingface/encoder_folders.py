@@ -191,7 +191,7 @@ class EncoderFolders(Generic[C]):
         if data.get("is_decoder") or data.get("add_cross_attention"):
             raise BundleError("config.json: an encoder made into a decoder is not supported")
         values = {ours: data.get(theirs, default) for ours, (theirs, default) in layout.sizes.items()}
-        names = {ours: theirs for ours, (theirs, _) in layout.sizes.items()}
+        names = checks.their_names(layout.sizes)
         checks.check_present(values, names)
         activation = checks.activation(data.get(*layout.activation))
         values |= {"layout": layout.model_type, "activation": activation, **layout.fixed, **layout.reads(data)}
